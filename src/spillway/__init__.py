@@ -1,0 +1,77 @@
+"""Spillway: streaming pipelines on Spark that survive failures without paying for perfection.
+
+Draw a pipeline as a graph of operators, run it on Spark Structured Streaming, and say for each operator how much error
+it may have after a failure. State is kept in memory beside Spark and backed up only as often as that error requires.
+"""
+
+from spillway.backup import Loss
+from spillway.errors import SpillwayError
+from spillway.graph import (
+    Approximate,
+    Checkpoint,
+    Console,
+    Discard,
+    Exact,
+    ForEachBatch,
+    Generator,
+    Graph,
+    Memory,
+    Nothing,
+    Parquet,
+    Stream,
+    Trace,
+)
+from spillway.local import LocalRun
+from spillway.operators import (
+    Apply,
+    Count,
+    CountMin,
+    Match,
+    Operator,
+    Out,
+    Select,
+    Union,
+    Where,
+    Words,
+    columns,
+    field,
+)
+from spillway.state import HashTable, KeySet, Matrix, Number, Vector
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Apply",
+    "Approximate",
+    "Checkpoint",
+    "Console",
+    "Count",
+    "CountMin",
+    "Discard",
+    "Exact",
+    "ForEachBatch",
+    "Generator",
+    "Graph",
+    "HashTable",
+    "KeySet",
+    "LocalRun",
+    "Loss",
+    "Match",
+    "Matrix",
+    "Memory",
+    "Nothing",
+    "Number",
+    "Operator",
+    "Out",
+    "Parquet",
+    "Select",
+    "SpillwayError",
+    "Stream",
+    "Trace",
+    "Union",
+    "Vector",
+    "Where",
+    "Words",
+    "columns",
+    "field",
+]

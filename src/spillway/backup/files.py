@@ -1,0 +1,124 @@
+"""Durable files: written whole or not at all.
+
+On a local file system a file is written under a temporary name, synced, renamed, and the folder synced. Anywhere else
+fsspec writes it under a temporary name and moves it. Names are never reused, so a reader sees the whole file or none.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+_TEMPORARY = ".part-"
+
+
+class Files(Protocol):
+    """A folder of durable files."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+
+    def write(self, name: str, data: Any) -> None:
+        """Make ``data`` durable under ``name``."""
+
+    def read(self, name: str) -> bytes: ...
+
+    def names(self) -> list[str]:
+        """All files, without half-written ones; empty if the folder does not exist."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is gone already is no error."""
+
+
+def open_files(root: str, *parts: str) -> Files:
+    """The folder ``parts`` below ``root``, a local path or any fsspec URL."""
+    file_system, path = fsspec.core.url_to_fs(root)
+    if isinstance(file_system, LocalFileSystem):
+        return LocalFiles(Path(path, *parts))
+    return RemoteFiles(file_system, "/".join([path.rstrip("/"), *parts]))
+
+
+class LocalFiles:
+    """A folder on a local file system."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def place(self) -> str:
+        return str(self._folder)
+
+    def write(self, name: str, data: Any) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        temporary = self._folder / f"{_TEMPORARY}{name}"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                view = memoryview(data).cast("B")
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, self._folder / name)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._sync_folder()
+
+    def read(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(entry for entry in os.listdir(self._folder) if not entry.startswith(_TEMPORARY))
+        except FileNotFoundError:
+            return []
+
+    def remove(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+    def _sync_folder(self) -> None:
+        descriptor = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class RemoteFiles:
+    """A folder on any fsspec file system."""
+
+    def __init__(self, file_system: Any, folder: str) -> None:
+        self._fs = file_system
+        self._folder = folder
+
+    @property
+    def place(self) -> str:
+        return str(self._fs.unstrip_protocol(self._folder))
+
+    def write(self, name: str, data: Any) -> None:
+        self._fs.makedirs(self._folder, exist_ok=True)
+        temporary = f"{self._folder}/{_TEMPORARY}{name}"
+        self._fs.pipe_file(temporary, bytes(data))
+        self._fs.mv(temporary, f"{self._folder}/{name}")
+
+    def read(self, name: str) -> bytes:
+        return bytes(self._fs.cat_file(f"{self._folder}/{name}"))
+
+    def names(self) -> list[str]:
+        try:
+            self._fs.invalidate_cache(self._folder)
+            found = self._fs.ls(self._folder, detail=False)
+        except FileNotFoundError:
+            return []
+        names = (path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+        return sorted(name for name in names if not name.startswith(_TEMPORARY))
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self._folder}/{name}")

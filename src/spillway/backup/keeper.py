@@ -1,0 +1,370 @@
+"""Keeps one shard's promise through one batch: begin from the right state, back up when it is due, commit.
+
+Theory of operation
+-------------------
+A task for batch N holds the shard's lock and looks at what memory contains:
+
+    version N-1            go on; a backup staged by N-1 counts from now on, since Spark has committed N-1
+    version N, or torn     an earlier attempt of this batch: roll back, drop its backup if it wrote one, go on
+    nothing, or older      memory was lost: recover from the newest backup of batch N-1 or before
+    newer than N           this attempt is a leftover of a driver that is gone: refuse, change nothing
+
+After the batch is applied, the protection decides whether a backup is due. It is durable before the shard commits, and
+the shard commits before Spark does. So whenever Spark has committed a batch, the divergence of that batch's state from
+the newest durable backup is at most the threshold, and that is all that losing memory can cost.
+
+The number of failures is made durable before anything is rebuilt; otherwise two failures in a row would each be allowed
+the first one's threshold.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import pyarrow as pa
+
+from spillway.backup.manifest import Manifest, Record
+from spillway.backup.segments import Chunks, Int64s
+from spillway.backup.store import Moment, Restored, ShardStore
+from spillway.backup.thresholds import threshold
+from spillway.clock import Clock
+from spillway.errors import BackupError, BoundLostError, StaleAttemptError
+from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
+from spillway.records.progress import ShardProgress
+from spillway.state.shard import NONE, Shard
+
+
+class Step(StrEnum):
+    """Points of a batch that an observer is told of; the kill tests end the process at each of them."""
+
+    OPENED = "opened"  # before any tuple is applied
+    APPLYING = "applying"  # after some tuples are applied
+    BACKING_UP = "backing-up"  # a backup is due and not yet written
+    BACKED_UP = "backed-up"  # it is durable; the shard has not committed
+    COMMITTED = "committed"  # the shard has committed; Spark has not
+
+
+Observer = Callable[[Step, str, int, int], None]
+
+
+def ignore(step: Step, operator: str, shard: int, batch: int) -> None:
+    """The observer that does nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What a recovery cost at most."""
+
+    batch: int  # the batch that begins from the recovered state
+    backup_batch: int  # the batch of the backup it came from; -1 for none
+    failures: int  # of this shard, this one included
+    divergence_max: float  # how far the recovered state can be from the one lost; infinite if nothing bounds it
+    lost_chunks: int  # chunks of the backup that were damaged
+    damage: str = ""  # which files
+
+
+class StateHooks(Protocol):
+    """The parts of keeping state that an operator may take over."""
+
+    def divergence(self) -> float: ...
+
+    @property
+    def own_divergence(self) -> bool:
+        """Whether ``divergence`` is the operator's own idea, about which chunks say nothing."""
+
+    def custom_backup(self) -> pa.Table | None:
+        """What to store instead of chunks; None to store chunks."""
+
+    def custom_recover(self, table: pa.Table) -> None: ...
+
+    def recovered(self, loss: Loss) -> None:
+        """Runs once after a recovery, before any tuple."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What a shard has to keep, and who it is."""
+
+    operator: str
+    shard: int
+    shards: int
+    protection: Protection
+    downstream_outputs_max: float = 1.0
+
+    def threshold(self, failures: int) -> float:
+        """The divergence allowed after so many failures; 0 for protections that allow none or know none."""
+        if not isinstance(self.protection, Approximate):
+            return 0.0
+        return threshold(
+            self.protection.theta,
+            failures=failures,
+            shards=self.shards,
+            downstream_outputs_max=self.downstream_outputs_max,
+        )
+
+    def divergence_max(self, *, failures_in_backup: int, failures: int) -> float:
+        """How far a state recovered after ``failures`` failures can be from the one lost.
+
+        The backup knows of ``failures_in_backup`` of them; what the others cost is missing from it.
+        """
+        if isinstance(self.protection, Exact):
+            return 0.0
+        if not isinstance(self.protection, Approximate):
+            return math.inf
+        return sum(self.threshold(earlier) for earlier in range(failures_in_backup, failures))
+
+
+class Keeper:
+    """One shard, one batch at a time."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        promise: Promise,
+        hooks: StateHooks,
+        store: ShardStore | None,
+        *,
+        clock: Clock,
+        observe: Observer = ignore,
+    ) -> None:
+        assert (store is not None) == promise.protection.keeps_backups
+        self._shard = shard
+        self._promise = promise
+        self._hooks = hooks
+        self._store = store
+        self._clock = clock
+        self._observe = observe
+        self._batch = NONE
+        self._rolled_back = False
+        self._loss: Loss | None = None
+        self._began_s = 0.0
+
+    def begin(self, batch: int) -> None:
+        """Be at batch-1, whatever memory contains, and start applying ``batch``. The lock is held."""
+        shard = self._shard
+        self._batch, self._rolled_back, self._loss = batch, False, None
+        self._began_s = self._clock.monotonic_s()
+        if shard.torn or (shard.version == batch and shard.can_roll_back):
+            self._roll_back()
+        if shard.version > batch:
+            raise StaleAttemptError(
+                f"Operator {self._promise.operator!r}, shard {self._promise.shard}: batch {batch} was to be applied, "
+                f"but its memory already contains batch {shard.version}. If Spark resumed from an older checkpoint, "
+                f"run 'spillway clean' on this state and name the checkpoint's own backups; otherwise this is a "
+                f"leftover task and nothing was changed."
+            )
+        if shard.version != batch - 1:
+            self._recover(batch)
+        elif shard.version == NONE:
+            self._be_born(batch)
+        elif shard.staged == shard.version:
+            shard.promote()
+        shard.begin(batch)
+        self._step(Step.OPENED)
+
+    def applying(self) -> None:
+        """Some tuples were applied."""
+        self._step(Step.APPLYING)
+
+    def commit(self, *, seq: int, tuples: int) -> ShardProgress:
+        """All tuples were applied: back up if that is due, then commit."""
+        shard, promise = self._shard, self._promise
+        shard.settle(seq=seq, tuples=tuples)
+        process_s = self._clock.monotonic_s() - self._began_s
+        divergence = self._hooks.divergence() if promise.protection.keeps_backups else 0.0
+        allowed = promise.threshold(shard.failures)
+        backup_bytes = backup_chunks = 0
+        due = self._due(divergence, allowed, tuples)
+        if due:
+            self._step(Step.BACKING_UP)
+            backup_bytes, backup_chunks = self._back_up(divergence, allowed, tuples / max(process_s, 1e-9))
+            self._step(Step.BACKED_UP)
+        shard.commit()
+        self._step(Step.COMMITTED)
+        return ShardProgress(
+            operator=promise.operator,
+            shard=promise.shard,
+            batch=self._batch,
+            tuples=tuples,
+            divergence=divergence,
+            threshold=allowed,
+            failures=shard.failures,
+            backup=due,
+            backup_bytes=backup_bytes,
+            backup_chunks=backup_chunks,
+            recovered=self._loss is not None,
+            recovered_from=self._loss.backup_batch if self._loss else NONE,
+            lost_chunks=self._loss.lost_chunks if self._loss else 0,
+            damage=self._loss.damage if self._loss else "",
+            rolled_back=self._rolled_back,
+            state_bytes=shard.bytes,
+            process_s=process_s,
+            backup_s=self._clock.monotonic_s() - self._began_s - process_s,
+        )
+
+    def _roll_back(self) -> None:
+        shard = self._shard
+        wrote_backup = shard.staged != NONE
+        if wrote_backup and self._store is not None:
+            with self._bound_at_stake("taking back a backup"):
+                self._store.truncate(shard.staged - 1)
+        shard.rollback()
+        self._rolled_back = True
+
+    def _be_born(self, batch: int) -> None:
+        """An empty shard at the first batch of a run."""
+        failures = 0
+        if self._store is not None:
+            with self._bound_at_stake("noting that it exists"):
+                found = self._store.manifest() or self._store.born()
+                self._check_same_run(found, batch)
+                self._store.truncate(batch - 1)
+                failures = found.failures
+        now_s = self._clock.now_s()
+        self._shard.recovered(version=batch - 1, backup_version=NONE, failures=failures, seq=NONE, time_s=now_s)
+
+    def _recover(self, batch: int) -> None:
+        shard = self._shard
+        shard.reset()
+        restored, failures = Restored(record=None), 1
+        if self._store is not None:
+            with self._bound_at_stake("recovering"):
+                restored, failures = self._restore(self._store, batch)
+        self._fill(restored)
+        record = restored.record
+        bound = self._promise.divergence_max(failures_in_backup=record.failures if record else 0, failures=failures)
+        self._loss = Loss(
+            batch=batch,
+            backup_batch=record.batch if record else NONE,
+            failures=failures,
+            divergence_max=math.inf if restored.damage else bound,
+            lost_chunks=restored.lost_chunks,
+            damage="; ".join(restored.damage),
+        )
+        if restored.damage and self._store is not None:
+            # What is in memory now is no longer what the damaged files say: start from a backup that is.
+            with self._bound_at_stake("replacing a damaged backup"):
+                moment = self._moment(batch - 1, divergence=0.0, failures=record.failures if record else 0)
+                self._save_chunks(self._store, moment, [array.all_chunks() for array in shard.arrays], whole=True)
+        self._hooks.recovered(self._loss)
+        shard.recovered(
+            version=batch - 1,
+            backup_version=record.batch if record else NONE,
+            failures=failures,
+            seq=record.seq if record else NONE,
+            time_s=self._clock.now_s(),
+        )
+
+    def _fill(self, restored: Restored) -> None:
+        """Put what the store gave back into memory, which is empty."""
+        shard = self._shard
+        if restored.table is not None:
+            shard.adopt()
+            self._hooks.custom_recover(restored.table)
+        elif restored.record is not None:
+            for array, part, count in zip(shard.arrays, restored.chunks, restored.counts, strict=True):
+                array.load(part.ids, part.payload, count)
+            shard.mend(restored.valid_counts)
+        shard.adopt()
+
+    def _restore(self, store: ShardStore, batch: int) -> tuple[Restored, int]:
+        promise = self._promise
+        found = store.manifest()
+        if found is None:
+            raise BoundLostError(
+                operator=promise.operator,
+                shard=promise.shard,
+                reason=f"its memory is gone and {store.place} has no record of it, though the run is at batch "
+                f"{batch}. Name the folder of backups this run was started with.",
+            )
+        self._check_same_run(found, batch)
+        failures = found.failures + 1
+        store.failed(batch_max=batch - 1, failures=failures)
+        return store.load(), failures
+
+    def _check_same_run(self, found: Manifest, batch: int) -> None:
+        newest = found.records[-1].batch if found.records else NONE
+        if newest > batch:
+            raise BackupError(
+                f"Operator {self._promise.operator!r}, shard {self._promise.shard}: Spark asks for batch {batch}, but "
+                f"the backups already contain batch {newest}. They belong to an earlier run: resume from that run's "
+                f"checkpoint, or name another folder of backups."
+            )
+
+    def _due(self, divergence: float, allowed: float, tuples: int) -> bool:
+        protection = self._promise.protection
+        if isinstance(protection, Approximate):
+            return not divergence <= allowed  # so that NaN, which nothing bounds, is backed up
+        if isinstance(protection, Exact):
+            return tuples > 0 or divergence != 0 or self._loss is not None
+        if isinstance(protection, Checkpoint):
+            if protection.every_tuples:
+                return self._shard.tuples_since_backup >= protection.every_tuples
+            return self._clock.now_s() - self._shard.backup_time_s >= protection.every_s
+        return False
+
+    def _back_up(self, divergence: float, allowed: float, tuples_per_s: float) -> tuple[int, int]:
+        shard, store = self._shard, self._store
+        assert store is not None
+        moment = self._moment(self._batch, divergence=divergence, failures=shard.failures, tuples_per_s=tuples_per_s)
+        shard.announce(self._batch, time_s=moment.time_s)
+        with self._bound_at_stake("writing its backup"):
+            ids = [array.all_chunks() for array in shard.arrays]
+            table = self._hooks.custom_backup()
+            if table is not None:
+                record = store.save_table(table, moment)
+            else:
+                whole = store.wants_whole()
+                if not whole:
+                    ids = self._changed(divergence, allowed)
+                record = self._save_chunks(store, moment, ids, whole=whole)
+        shard.stage(ids)
+        return record.bytes, record.chunks
+
+    def _changed(self, divergence: float, allowed: float) -> list[Int64s]:
+        """The chunks a backup has to hold, per array."""
+        arrays = self._shard.arrays
+        if not self._may_be_selective(divergence):
+            return [array.changed_chunks() for array in arrays]
+        # Only what makes the state diverge need be saved; the rest may keep up to half of what is allowed.
+        goal = allowed / (2 * len(arrays))
+        return [array.heaviest_chunks(goal) for array in arrays]
+
+    def _save_chunks(self, store: ShardStore, moment: Moment, ids: list[Int64s], *, whole: bool) -> Record:
+        arrays = self._shard.arrays
+        parts = [Chunks(chunks, array.payload(chunks)) for chunks, array in zip(ids, arrays, strict=True)]
+        return store.save(parts, moment, counts=tuple(array.count for array in arrays), whole=whole)
+
+    def _moment(self, batch: int, *, divergence: float, failures: int, tuples_per_s: float = 0.0) -> Moment:
+        return Moment(
+            batch=batch,
+            seq=self._shard.seq,
+            failures=failures,
+            divergence=divergence,
+            time_s=self._clock.now_s(),
+            tuples_per_s=tuples_per_s,
+        )
+
+    def _may_be_selective(self, divergence: float) -> bool:
+        approximate = isinstance(self._promise.protection, Approximate)
+        return approximate and math.isfinite(divergence) and not self._hooks.own_divergence
+
+    @contextmanager
+    def _bound_at_stake(self, doing: str) -> Iterator[None]:
+        """Turn an error of the file system into the one sentence that matters."""
+        try:
+            yield
+        except OSError as error:
+            assert self._store is not None
+            raise BoundLostError(
+                operator=self._promise.operator,
+                shard=self._promise.shard,
+                reason=f"{doing} in {self._store.place} failed: {error.strerror or error}. The batch was not "
+                f"committed; mend the folder and run again.",
+            ) from error
+
+    def _step(self, step: Step) -> None:
+        self._observe(step, self._promise.operator, self._promise.shard, self._batch)

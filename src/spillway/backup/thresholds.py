@@ -1,0 +1,34 @@
+"""How far a shard's state may be from its last durable backup (seed 002, sections 3.4 and 3.5).
+
+    threshold = Θ / (2^(k+1) · n · B)        k failures of this shard so far, n shards, B = β^(m-i)
+
+Obligations, each a property in the tests:
+
+* One shard. The j-th failure (j = 0, 1, …) costs at most Θ / 2^(j+1), so k failures cost at most
+  Θ · (1 - 2^-k), which is below Θ for every k.
+* n shards. Each may lose at most Θ/n in all, whatever each one's number of failures.
+* A pipeline. What an operator loses is multiplied by at most B on its way to the sink, so dividing by B keeps
+  the loss at the sink within Θ.
+
+The same formula serves for items waiting at a receiver (L) and items sent and not acknowledged (Γ).
+"""
+
+import math
+
+FAILURES_MAX = 1000  # 2^-1001 is still a normal double; beyond, the threshold is zero: every batch is backed up
+
+
+def threshold(limit: float, *, failures: int, shards: int, downstream_outputs_max: float = 1.0) -> float:
+    """The part of ``limit`` (Θ, L or Γ) that one shard may use up before its next failure.
+
+    >>> threshold(1000.0, failures=0, shards=1)
+    500.0
+    >>> threshold(1000.0, failures=2, shards=2)
+    62.5
+    >>> sum(threshold(1000.0, failures=k, shards=1) for k in range(50)) <= 1000.0
+    True
+    """
+    assert limit >= 0 and failures >= 0 and shards >= 1 and downstream_outputs_max >= 1
+    if failures > FAILURES_MAX:
+        return 0.0
+    return math.ldexp(limit, -(failures + 1)) / (shards * downstream_outputs_max)

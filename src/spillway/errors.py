@@ -1,0 +1,102 @@
+"""Every exception Spillway raises on purpose, in one tree.
+
+    SpillwayError
+    ├── GraphError               a graph that may not run
+    ├── InputError               data that does not fit: a missing column, a wrong type, a null key
+    ├── StateError               a shard's memory cannot be used
+    │   ├── StateMemoryError     shared memory is full, or its folder cannot be written
+    │   └── StaleAttemptError    an attempt of a batch older than what the shard holds
+    ├── BackupError              the backup store cannot do what was asked
+    │   ├── BoundLostError       a shard can no longer keep its bound
+    │   ├── ForeignBackupError   the backups were written by another graph
+    │   └── NewerFormatError     the backups were written in a newer format than this version reads
+    ├── RunError                 a run on Spark failed
+    └── SetupError               this machine lacks something Spillway needs, such as Java
+
+A message says which operator, what was wanted, what came, and what to do. A wrong call by our own code is an
+`assert`, not one of these.
+
+An error must read the same wherever it is caught, and between processes errors are handed on as copies. A
+copy is rebuilt from the finished message and the fields, never by calling the constructor again, so a
+subclass may take whatever arguments make its call sites clear.
+
+>>> import copy
+>>> lost = BoundLostError(operator="flows", shard=3, reason="the disk is full")
+>>> copied = copy.copy(lost)
+>>> str(copied) == str(lost), copied.operator, copied.shard
+(True, 'flows', 3)
+"""
+
+from typing import Any
+
+
+class SpillwayError(Exception):
+    """The root: catch this to catch everything Spillway raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class GraphError(SpillwayError):
+    """A graph that may not run: refused when it is built or checked, before any data moves."""
+
+
+class InputError(SpillwayError):
+    """Data that does not fit what an operator or a file format declares, a corrupt file included."""
+
+
+class StateError(SpillwayError):
+    """A shard's memory cannot be used as it is."""
+
+
+class StateMemoryError(StateError):
+    """The folder that holds shard memory is full or cannot be written."""
+
+
+class StaleAttemptError(StateError):
+    """A task tried to apply a batch older than what the shard already holds; the shard was left alone."""
+
+
+class BackupError(SpillwayError):
+    """The backup store cannot do what was asked."""
+
+
+class BoundLostError(BackupError):
+    """A shard can no longer keep its bound; the job stops rather than run on without saying so.
+
+    >>> print(BoundLostError(operator="flows", shard=3, reason="writing its backup failed: the disk is full"))
+    operator 'flows', shard 3, can no longer keep its bound: writing its backup failed: the disk is full
+    """
+
+    operator: str
+    shard: int
+    reason: str
+
+    def __init__(self, *, operator: str, shard: int, reason: str) -> None:
+        super().__init__(f"operator {operator!r}, shard {shard}, can no longer keep its bound: {reason}")
+        self.operator = operator
+        self.shard = shard
+        self.reason = reason
+
+
+class ForeignBackupError(BackupError):
+    """The backups found were written by another graph, so recovering from them would mix two states."""
+
+
+class NewerFormatError(BackupError):
+    """The backups found were written in a newer format than this version of Spillway reads."""
+
+
+class RunError(SpillwayError):
+    """A run on Spark failed."""
+
+
+class SetupError(SpillwayError):
+    """This machine lacks something Spillway needs: a fitting Java, a package, a free port."""
+
+
+def _rebuild(kind: type[SpillwayError], args: tuple[Any, ...], fields: dict[str, Any]) -> SpillwayError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error

@@ -1,0 +1,135 @@
+"""Whether a graph is well-formed (seed 003, section 2.3), said before anything runs.
+
+1. Every input port has exactly one stream. 2. Every output port has at least one. 3. Schemas match along streams.
+4. Sources and sinks are joined only through operators or directly, never sink to sink. Beyond the paper: names are
+known, keys exist and can be hashed, cycles lead only through feedback.
+"""
+
+from collections import Counter
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from spillway.errors import GraphError
+from spillway.graph.declaration import Declaration
+from spillway.graph.feeds import SEQ
+from spillway.graph.graph import CheckedGraph, Edge, Exit, Graph, Source, Stream
+
+
+def check(graph: Graph) -> CheckedGraph:
+    """The frozen graph, or a GraphError that names the operator, what was wanted and what came."""
+    sources = {name: node for name, node in graph.nodes.items() if isinstance(node, Source)}
+    exits = {name: node for name, node in graph.nodes.items() if isinstance(node, Exit)}
+    operators = {name: node for name, node in graph.nodes.items() if not isinstance(node, Source | Exit)}
+    if not sources:
+        raise GraphError(f"Graph {graph.name!r} has no source.")
+    if not exits:
+        raise GraphError(f"Graph {graph.name!r} has no sink.")
+    outputs = {Stream(name, "out") for name in sources}
+    outputs |= {Stream(name, port) for name, node in operators.items() for port in node.outputs}
+    inputs = {(name, "in") for name in exits}
+    inputs |= {(name, port) for name, node in operators.items() for port in node.inputs}
+    _check_ends(graph.edges, outputs, inputs)
+    _check_ports(graph.edges, outputs, inputs)
+    order = _order(graph.edges, operators)
+    schemas = _schemas(graph.edges, sources, operators, order)
+    for name in order:
+        _check_operator(operators[name], graph.edges, schemas)
+    return CheckedGraph(
+        name=graph.name,
+        shards=graph.shards,
+        sources=MappingProxyType(sources),
+        operators=MappingProxyType(operators),
+        exits=MappingProxyType(exits),
+        edges=graph.edges,
+        schemas=MappingProxyType(schemas),
+        order=tuple(order),
+    )
+
+
+def _check_ends(edges: tuple[Edge, ...], outputs: set[Stream], inputs: set[tuple[str, str]]) -> None:
+    for edge in edges:
+        if edge.stream not in outputs:
+            raise GraphError(f"Operator {edge.node!r} reads {edge.stream}, which nothing in the graph writes.")
+        if (edge.node, edge.port) not in inputs:
+            known = sorted(port for node, port in inputs if node == edge.node)
+            raise GraphError(
+                f"Stream {edge.stream} leads to port {edge.port!r} of {edge.node!r}, which has "
+                + (f"ports {', '.join(known)}." if known else "no input ports or is not in the graph.")
+            )
+
+
+def _check_ports(edges: tuple[Edge, ...], outputs: set[Stream], inputs: set[tuple[str, str]]) -> None:
+    streams_into = Counter((edge.node, edge.port) for edge in edges)
+    for node, port in sorted(inputs):
+        came = streams_into[node, port]
+        if came != 1:
+            raise GraphError(f"Operator {node!r}: input port {port!r} wants exactly one stream; got {came}.")
+    read = {edge.stream for edge in edges}
+    for stream in sorted(outputs, key=str):
+        if stream not in read:
+            raise GraphError(
+                f"Operator {stream.node!r}: output port {stream.port!r} is read by nothing. Lead it to a sink."
+            )
+
+
+def _order(edges: tuple[Edge, ...], operators: dict[str, Declaration]) -> list[str]:
+    waiting = {
+        name: {
+            edge.stream.node for edge in edges
+            if edge.node == name and not edge.feedback and edge.stream.node in operators
+        }
+        for name in operators
+    }  # fmt: skip
+    order: list[str] = []
+    while waiting:
+        ready = [name for name, needs in waiting.items() if needs <= set(order)]
+        if not ready:
+            raise GraphError(
+                f"Operators {', '.join(sorted(waiting))} form a cycle. A stream that goes upstream must be connected "
+                f"with feedback=True."
+            )
+        order += ready
+        for name in ready:
+            del waiting[name]
+    return order
+
+
+def _schemas(
+    edges: tuple[Edge, ...], sources: dict[str, Source], operators: dict[str, Declaration], order: list[str]
+) -> dict[Stream, pa.Schema]:
+    schemas = {Stream(name, "out"): source.schema for name, source in sources.items()}
+    for name in order:
+        operator = operators[name]
+        came = {edge.port: schemas[edge.stream] for edge in edges if edge.node == name and not edge.feedback}
+        for port, schema in operator.output_schemas(came).items():
+            if SEQ not in schema.names or schema.field(SEQ).type != pa.int64():
+                raise GraphError(f"Operator {name!r}: output {port!r} must keep the column 'seq' of int64.")
+            schemas[Stream(name, port)] = schema
+    return schemas
+
+
+def _check_operator(operator: Declaration, edges: tuple[Edge, ...], schemas: dict[Stream, pa.Schema]) -> None:
+    if operator.shards is not None and operator.shards < 1:
+        raise GraphError(f"Operator {operator.name!r}: shards must be 1 or more; got {operator.shards}.")
+    if operator.shards is not None and operator.shards > 1 and not operator.key:
+        raise GraphError(f"Operator {operator.name!r}: {operator.shards} shards want a key to spread tuples by.")
+    if operator.key and not operator.stateful:
+        raise GraphError(f"Operator {operator.name!r} keeps no state, so a key has no meaning for it.")
+    if not operator.outputs_per_tuple_max >= 0:
+        raise GraphError(f"Operator {operator.name!r}: outputs_per_tuple_max must be 0 or more.")
+    for edge in edges:
+        if edge.node != operator.name or edge.feedback:
+            continue
+        schema = schemas[edge.stream]
+        for column in operator.key:
+            if column not in schema.names:
+                raise GraphError(
+                    f"Operator {operator.name!r}: key column {column!r} is wanted on port {edge.port!r}; "
+                    f"{edge.stream} has {', '.join(schema.names)}."
+                )
+            kind = schema.field(column).type
+            if not (pa.types.is_signed_integer(kind) or pa.types.is_string(kind)):
+                raise GraphError(
+                    f"Operator {operator.name!r}: key column {column!r} must be an integer or a string; it is {kind}."
+                )

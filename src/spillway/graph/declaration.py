@@ -1,0 +1,47 @@
+"""What a graph needs to know of an operator: everything it declares, nothing of how it works."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from spillway.graph.protections import Protection
+
+
+class Declaration(Protocol):
+    """An operator as the graph sees it; ``spillway.Operator`` is the base class that satisfies it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the input ports."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the output ports."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that decide which shard a tuple goes to; none for a single shard."""
+
+    @property
+    def shards(self) -> int | None:
+        """How many shards; None for as many as the graph has by default."""
+
+    @property
+    def protect(self) -> Protection: ...
+
+    @property
+    def stateful(self) -> bool: ...
+
+    @property
+    def outputs_per_tuple_max(self) -> float:
+        """β: the most output tuples that one input tuple can cause."""
+
+    def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
+        """The schema of each output port, given those of the input ports; refuses inputs that do not fit."""
+
+    def describe_state(self) -> str:
+        """Everything the layout of the state depends on, as one line."""

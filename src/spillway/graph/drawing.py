@@ -1,0 +1,75 @@
+"""A graph as a picture: Mermaid for documents, plain text for terminals."""
+
+from spillway.graph.graph import Edge, Exit, Graph, Node, Source
+
+
+def draw_mermaid(graph: Graph) -> str:
+    """A Mermaid flowchart: sources and sinks rounded, operators with state doubled, feedback dotted."""
+    lines = ["flowchart LR"]
+    # Mermaid gives a meaning to words like "end", so nodes are numbered, and named in their labels.
+    named = [*graph.nodes, *(end for edge in graph.edges for end in (edge.stream.node, edge.node))]
+    ids = {name: f"n{i}" for i, name in enumerate(dict.fromkeys(named))}
+    for name, node in graph.nodes.items():
+        label = "<br/>".join(part.replace('"', "'") for part in _label(node))
+        left, right = _mermaid_shape(node)
+        lines.append(f'  {ids[name]}{left}"{label}"{right}')
+    for edge in graph.edges:
+        arrow = "-.->" if edge.feedback else "-->"
+        lines.append(f"  {ids[edge.stream.node]} {arrow}{_port_label(graph, edge, '|{}|')} {ids[edge.node]}")
+    return "\n".join(lines) + "\n"
+
+
+def draw_text(graph: Graph) -> str:
+    """One line per node, indented below what it reads from, with what it keeps and how it is protected."""
+    lines = [graph.name]
+    seen: set[str] = set()
+
+    def visit(name: str, depth: int, via: str) -> None:
+        node = graph.nodes.get(name)
+        if node is None:
+            lines.append("  " * depth + f"{via}{name} (not in the graph)")
+            return
+        if name in seen:
+            lines.append("  " * depth + f"{via}{name} (above)")
+            return
+        seen.add(name)
+        lines.append("  " * depth + via + "  ".join(_label(node)))
+        for edge in graph.edges:
+            if edge.stream.node == name:
+                arrow = "~> " if edge.feedback else "-> "
+                visit(edge.node, depth + 1, arrow + _port_label(graph, edge, "[{}] "))
+
+    for name, node in graph.nodes.items():
+        if isinstance(node, Source):
+            visit(name, 0, "")
+    for name in graph.nodes:
+        if name not in seen:
+            visit(name, 0, "(no input) ")
+    return "\n".join(lines) + "\n"
+
+
+def _label(node: Node) -> list[str]:
+    if isinstance(node, Source):
+        return [node.name, f"source {type(node.data).__name__}"]
+    if isinstance(node, Exit):
+        return [node.name, f"sink {node.sink.describe()}"]
+    label = [node.name, type(node).__name__]
+    if node.key:
+        label.append(f"by {', '.join(node.key)}")
+    if node.stateful:
+        label += [node.describe_state(), node.protect.describe()]
+    return label
+
+
+def _mermaid_shape(node: Node) -> tuple[str, str]:
+    if isinstance(node, Source | Exit):
+        return "([", "])"
+    return ("[[", "]]") if node.stateful else ("[", "]")
+
+
+def _port_label(graph: Graph, edge: Edge, form: str) -> str:
+    """The port's name where there is more than one to tell apart."""
+    node = graph.nodes.get(edge.node)
+    if node is None or isinstance(node, Source | Exit) or len(node.inputs) == 1:
+        return ""
+    return form.format(edge.port)

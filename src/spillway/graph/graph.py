@@ -1,0 +1,203 @@
+"""A graph of operators, as the user draws it.
+
+Drawing is free: operators and streams may come in any order. ``Graph.checked`` then refuses anything that is not
+well-formed and returns the frozen graph that runtimes work from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from spillway.errors import GraphError
+from spillway.graph.declaration import Declaration
+from spillway.graph.feeds import SEQ, SEQ_FIELD, Feed
+from spillway.graph.sinks import Sink
+from spillway.graph.spark_types import arrow_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What leaves an output port."""
+
+    node: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.node}.{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A stream going to an input port."""
+
+    stream: Stream
+    node: str
+    port: str
+    feedback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where tuples enter: a feed, or a streaming DataFrame."""
+
+    name: str
+    data: Any
+    schema: pa.Schema
+    seq: str
+
+    @property
+    def feed(self) -> Feed | None:
+        return self.data if _is_feed(self.data) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Where a stream leaves."""
+
+    name: str
+    sink: Sink
+
+
+Node = Source | Declaration | Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedGraph:
+    """A well-formed graph: what runtimes work from."""
+
+    name: str
+    shards: int
+    sources: Mapping[str, Source]
+    operators: Mapping[str, Declaration]
+    exits: Mapping[str, Exit]
+    edges: tuple[Edge, ...]
+    schemas: Mapping[Stream, pa.Schema]
+    order: tuple[str, ...]  # operators, every one after those it reads from
+
+    def shards_of(self, operator: str) -> int:
+        declaration = self.operators[operator]
+        if not declaration.key:
+            return 1
+        return declaration.shards or self.shards
+
+    def into(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.node == node and not edge.feedback]
+
+    def out_of(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.stream.node == node and not edge.feedback]
+
+    def output_schemas(self, operator: str) -> Mapping[str, pa.Schema]:
+        return {port: self.schemas[Stream(operator, port)] for port in self.operators[operator].outputs}
+
+    def downstream_outputs_max(self, operator: str) -> float:
+        """The most tuples at a sink that one output tuple of ``operator`` can cause: β^(m-i) of a pipeline.
+
+        Taken along the path that multiplies most.
+        """
+        factors = [
+            self.operators[edge.node].outputs_per_tuple_max * self.downstream_outputs_max(edge.node)
+            for edge in self.out_of(operator)
+            if edge.node in self.operators
+        ]
+        return max([1.0, *factors])
+
+
+class Graph:
+    """A graph being drawn.
+
+    ``shards`` is how many shards keyed operators have unless they say otherwise.
+    """
+
+    def __init__(self, name: str, *, shards: int = 2) -> None:
+        _check_name("graph", name)
+        if shards < 1:
+            raise GraphError(f"Graph {name!r}: shards must be 1 or more; got {shards}.")
+        self.name = name
+        self.shards = shards
+        self._nodes: dict[str, Node] = {}
+        self._edges: list[Edge] = []
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return MappingProxyType(self._nodes)
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        return tuple(self._edges)
+
+    def source(self, name: str, data: Any, *, seq: str = SEQ) -> Stream:
+        """Let tuples in from a trace, a generator or any streaming DataFrame.
+
+        ``seq`` names the column that numbers them: int64, strictly ascending in the order in which tuples were made.
+        """
+        schema = data.schema if _is_feed(data) else arrow_schema(data, f"Source {name!r}")
+        if seq not in schema.names or schema.field(seq).type != pa.int64():
+            came = ", ".join(f"{f.name} {f.type}" for f in schema)
+            raise GraphError(f"Source {name!r}: a column {seq!r} of int64 is wanted to number tuples; got {came}.")
+        others = [column for column in schema if column.name != seq]
+        self._enter(Source(name, data, pa.schema([SEQ_FIELD, *others]), seq))
+        return Stream(name, "out")
+
+    def add(self, operator: Declaration, *streams: Stream, **ports: Stream) -> Stream:
+        """Add an operator that reads ``streams``, in the order of its input ports or by their names.
+
+        Returns its first output; ``graph.output(operator, port)`` gives others.
+        """
+        unknown = [port for port in ports if port not in operator.inputs]
+        if len(streams) > len(operator.inputs) or unknown:
+            raise GraphError(
+                f"Operator {operator.name!r} has input ports {', '.join(operator.inputs)}; got {len(streams)} streams"
+                + (f" and port {unknown[0]!r}." if unknown else ".")
+            )
+        self._enter(operator)
+        for port, stream in [*zip(operator.inputs, streams, strict=False), *ports.items()]:
+            self.connect(stream, operator.name, port)
+        return Stream(operator.name, operator.outputs[0])
+
+    def output(self, operator: Declaration, port: str) -> Stream:
+        if port not in operator.outputs:
+            raise GraphError(f"Operator {operator.name!r} has no output port {port!r}; it has {operator.outputs}.")
+        return Stream(operator.name, port)
+
+    def sink(self, name: str, stream: Stream, sink: Sink) -> None:
+        """Let a stream out."""
+        self._enter(Exit(name, sink))
+        self.connect(stream, name, "in")
+
+    def connect(self, stream: Stream, node: str, port: str, *, feedback: bool = False) -> None:
+        """Lead a stream to an input port; ``feedback`` for one that goes upstream, delivered in the next batch."""
+        self._edges.append(Edge(stream, node, port, feedback))
+
+    def checked(self) -> CheckedGraph:
+        """The frozen graph, or a GraphError that names what is wrong."""
+        from spillway.graph.checks import check
+
+        return check(self)
+
+    def draw(self, *, style: str = "text") -> str:
+        """The graph as plain text, or as a Mermaid diagram with ``style="mermaid"``."""
+        from spillway.graph.drawing import draw_mermaid, draw_text
+
+        styles = {"text": draw_text, "mermaid": draw_mermaid}
+        if style not in styles:
+            raise GraphError(f"draw: style must be one of {', '.join(styles)}; got {style!r}.")
+        return styles[style](self)
+
+    def _enter(self, node: Node) -> None:
+        _check_name("node", node.name)
+        if node.name in self._nodes:
+            raise GraphError(f"Graph {self.name!r}: there are two nodes named {node.name!r}; names must be unique.")
+        self._nodes[node.name] = node
+
+
+def _is_feed(data: Any) -> bool:
+    return hasattr(data, "read") and hasattr(data, "pieces_per_batch")
+
+
+def _check_name(what: str, name: str) -> None:
+    """Names become folder names and columns: keep them to what is safe everywhere."""
+    if not (name and len(name) <= 100 and all(c.isascii() and (c.isalnum() or c in "-_") for c in name)):
+        raise GraphError(f"A {what} is named with letters, digits, '-' and '_', at most 100; got {name!r}.")

@@ -1,0 +1,171 @@
+"""A graph in one process: deterministic, batch by batch, for trials and tests and as the reference for Spark."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from spillway.backup.keeper import Observer, ignore
+from spillway.clock import Clock, SystemClock
+from spillway.errors import GraphError
+from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.stages import Stage, stages
+from spillway.local.exchange import exchange
+from spillway.local.sinks import Outlet
+from spillway.operators.opened import OpenOperator
+from spillway.operators.operator import Operator
+from spillway.operators.segment import Leaving, Segment
+from spillway.records.progress import ShardProgress
+from spillway.state.folders import claim, default_root, wipe
+
+
+class LocalRun:
+    """A graph being run in this process.
+
+    ``state`` is a folder for shard memory (by default a temporary one, removed by ``close``) and ``backups`` a durable
+    folder or URL. A run made with the same ``state`` and ``backups`` and the right ``batch`` goes on where an earlier
+    one stopped, as Spark does from its checkpoint.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        state: Path | None = None,
+        backups: str | None = None,
+        batch: int = 0,
+        clock: Clock | None = None,
+        observe: Observer = ignore,
+    ) -> None:
+        self._graph: CheckedGraph = graph.checked()
+        self._stages: list[Stage] = stages(self._graph)
+        self._operators = _kernels(self._graph)
+        self._feeds = {}
+        for name, source in self._graph.sources.items():
+            if source.feed is None:
+                raise GraphError(
+                    f"Source {name!r} is a Spark DataFrame, which only Spark can read. Give it a trace or a generator."
+                )
+            self._feeds[name] = (source.feed, source.seq)
+        self._temporary = state is None
+        if state is None:
+            default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
+            state = Path(tempfile.mkdtemp(prefix="local-", dir=default_root()))
+        claim(state, graph=self._graph.name)
+        self.state = state
+        self.batch = batch
+        """The batch that comes next."""
+        self.progress: list[ShardProgress] = []
+        self._backups = backups
+        self._clock = clock or SystemClock()
+        self._observe = observe
+        self._open: dict[tuple[str, int], OpenOperator] = {}
+        self._outlets = {
+            name: Outlet(name, exit.sink, self._graph.schemas[self._graph.into(name)[0].stream])
+            for name, exit in self._graph.exits.items()
+        }
+
+    def __enter__(self) -> "LocalRun":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are in all."""
+        return max((-(-feed.pieces // feed.pieces_per_batch) for feed, _ in self._feeds.values()), default=0)
+
+    def run(self) -> None:
+        """All batches that are left."""
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """The next batch; false if there is none. One that raises is the next again."""
+        if self.batch >= self.batches:
+            return False
+        progress: list[ShardProgress] = []
+        leaving = self._first_stage()
+        for stage in self._stages[1:]:
+            arriving = exchange(self._graph, stage, leaving)
+            leaving = []
+            for index, tuples in enumerate(arriving):
+                leaving += self._apply(stage, index, tuples, progress)
+        for name, outlet in self._outlets.items():
+            outlet.write([batch for edge, batch in leaving if edge.node == name], self.batch)
+        self.progress += progress
+        self.batch += 1
+        return True
+
+    def wipe(self) -> None:
+        """Lose all shard memory."""
+        wipe(self.state)
+
+    def result(self, sink: str) -> pa.Table:
+        """What a Memory sink was given."""
+        return self._outlets[sink].result()
+
+    def shard(self, operator: str, index: int) -> Operator:
+        """The operator at work on one shard, to look at its state between batches."""
+        return self._open_shard(self._operators[operator], index).operator
+
+    def close(self) -> None:
+        self._open.clear()
+        if self._temporary:
+            shutil.rmtree(self.state, ignore_errors=True)
+
+    def _first_stage(self) -> list[Leaving]:
+        leaving: list[Leaving] = []
+        for name, (feed, seq) in self._feeds.items():
+            first = self.batch * feed.pieces_per_batch
+            for piece in range(first, min(first + feed.pieces_per_batch, feed.pieces)):
+                batch = _with_seq(feed.read(piece), self._graph.sources[name].schema, seq)
+                with self._segment(self._stages[0], piece) as segment:
+                    leaving += segment.from_source(name, batch)
+                    leaving += segment.finish()
+        return leaving
+
+    def _apply(self, stage: Stage, index: int, arriving: list[Leaving], progress: list[ShardProgress]) -> list[Leaving]:
+        leaving: list[Leaving] = []
+        with self._segment(stage, index) as segment:
+            for edge, batch in arriving:
+                leaving += segment.arrive(edge, batch)
+            leaving += segment.finish()
+            progress += segment.progress
+        return leaving
+
+    def _segment(self, stage: Stage, index: int) -> Segment:
+        return Segment(self._graph, stage, self._operators, index=index, batch=self.batch, open_shard=self._open_shard)
+
+    def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
+        opened = self._open.get((operator.name, index))
+        if opened is None or not opened.shard.current():
+            opened = OpenOperator(
+                operator,
+                graph=self._graph,
+                index=index,
+                state=self.state,
+                backups=self._backups,
+                clock=self._clock,
+                observe=self._observe,
+            )
+            self._open[operator.name, index] = opened
+        return opened
+
+
+def _kernels(graph: CheckedGraph) -> dict[str, Operator]:
+    for name, operator in graph.operators.items():
+        if not isinstance(operator, Operator):
+            raise GraphError(f"Operator {name!r} can be drawn but not run: it is not a spillway.Operator.")
+    return {name: operator for name, operator in graph.operators.items() if isinstance(operator, Operator)}
+
+
+def _with_seq(batch: pa.RecordBatch, schema: pa.Schema, seq: str) -> pa.RecordBatch:
+    """The columns of a source in the order of its schema, the numbering column renamed."""
+    columns = [batch[seq if column.name == "seq" else column.name] for column in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

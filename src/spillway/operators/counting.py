@@ -1,0 +1,72 @@
+"""Exact counts per key."""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from spillway.errors import GraphError, InputError
+from spillway.graph.feeds import SEQ_FIELD
+from spillway.graph.protections import Protection
+from spillway.operators.operator import Operator, Out
+from spillway.state.primitives import CellType, HashTable, KeyType, Metric
+
+
+class Count(Operator):
+    """How many tuples each key has had, or the sum of one of their columns.
+
+    Puts out, once per batch, every key the batch touched with its new count. Integer columns are summed exactly, in 64
+    bits; the divergence after a failure is that of the counts, by default the largest error of any one key.
+    """
+
+    ordered = False
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: str,
+        value: str | None = None,
+        count_as: str = "count",
+        metric: Metric = "max",
+        protect: Protection | None = None,
+        shards: int | None = None,
+        key_type: KeyType = "string",
+        dtype: CellType = "int64",
+    ) -> None:
+        super().__init__(name, key=key, protect=protect, shards=shards)
+        self.value = value
+        self.count_as = count_as
+        self.counts = HashTable(key=key_type, metric=metric, dtype=dtype)
+
+    def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
+        (key,) = self.key
+        self.want(inputs, "in", **{key: None})
+        kind = inputs["in"].field(key).type
+        wanted = pa.string() if self.counts.key == "string" else pa.int64()
+        if kind != wanted:
+            raise GraphError(
+                f"Operator {self.name!r} counts keys of {wanted}; column {key!r} is {kind}. Say key_type="
+                f"{'int64' if kind == pa.int64() else 'string'!r}, or cast the column."
+            )
+        number = pa.int64() if self.counts.dtype == "int64" else pa.float64()
+        if self.value is not None:
+            self.want(inputs, "in", **{self.value: number})
+        return {"out": pa.schema([SEQ_FIELD, pa.field(key, kind), pa.field(self.count_as, number)])}
+
+    def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
+        amounts = 1 if self.value is None else _numbers(self, batch, self.value)
+        self.counts.add(batch[self.key[0]], amounts)
+        return iter(())
+
+    def finish(self) -> Iterator[Out]:
+        keys, counts = self.counts.updates()
+        if len(keys):
+            yield self.out(**{self.key[0]: keys, self.count_as: counts})
+
+
+def _numbers(operator: Operator, batch: pa.RecordBatch, column: str) -> pa.Array:
+    """A column that must have a number in every tuple."""
+    values = batch[column]
+    if values.null_count:
+        raise InputError(f"Operator {operator.name!r}: column {column!r} is null in {values.null_count} tuples.")
+    return values

@@ -1,0 +1,179 @@
+"""The base class of operators: a declaration the graph checks, and the kernel that runs.
+
+class RunningMean(sw.Operator):
+    schema = sw.columns(mean=pa.float64())
+    total = sw.Number(metric="l1")
+    count = sw.Number(metric="l1")
+
+    def process(self, port, batch):
+        self.total += pc.sum(batch["value"]).as_py()
+        self.count += batch.num_rows
+        yield self.out(mean=self.total / self.count)
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+
+from spillway.backup.keeper import Loss
+from spillway.errors import GraphError
+from spillway.graph.feeds import SEQ, SEQ_FIELD
+from spillway.graph.protections import Exact, Nothing, Protection
+from spillway.state.primitives import Primitive
+from spillway.state.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """Tuples leaving by a port."""
+
+    port: str
+    batch: pa.RecordBatch
+
+
+def columns(**types: pa.DataType) -> pa.Schema:
+    """The columns of an output, ``seq`` first: what a class gives as its ``schema``."""
+    return pa.schema([SEQ_FIELD, *(pa.field(name, kind) for name, kind in types.items())])
+
+
+class Operator:
+    """One step of a graph.
+
+    A subclass declares its ports, its output ``schema`` and its state (class attributes that are primitives), and
+    implements ``process``, and ``finish`` if it has something to say once per batch.
+
+    ``process`` gets the tuples of one input port, sorted by ``seq``, in one record batch per batch and port. One to
+    which neither order nor portions matter sets ``ordered = False`` and gets tuples as they come, in several calls:
+    that is faster.
+    """
+
+    inputs: tuple[str, ...] = ("in",)
+    outputs: tuple[str, ...] = ("out",)
+    schema: ClassVar[pa.Schema | None] = None
+    ordered: ClassVar[bool] = True
+    outputs_per_tuple_max: float = 1.0
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: str | Iterable[str] = (),
+        protect: Protection | None = None,
+        shards: int | None = None,
+    ) -> None:
+        self.name = name
+        self.key = (key,) if isinstance(key, str) else tuple(key)
+        self.shards = shards
+        self._protect = protect
+        self.seq = -1  # the highest seen in this batch
+        self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
+
+    # -- declaration ------------------------------------------------------------------------------------------
+
+    @property
+    def protect(self) -> Protection:
+        """As given; an operator with state that says nothing is kept exact."""
+        return self._protect or (Exact() if self.stateful else Nothing())
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.state())
+
+    def state(self) -> dict[str, Primitive]:
+        """The primitives declared on the class and the instance, by name."""
+        declared = {name: value for kind in reversed(type(self).__mro__) for name, value in vars(kind).items()}
+        declared |= vars(self)
+        return {name: value for name, value in declared.items() if isinstance(value, Primitive)}
+
+    def describe_state(self) -> str:
+        return ", ".join(f"{name} {primitive.describe()}" for name, primitive in self.state().items())
+
+    def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
+        """The schema of each output port; by default the class's ``schema`` for all."""
+        if self.schema is None:
+            raise GraphError(
+                f"Operator {self.name!r}: {type(self).__name__} does not say what it puts out. Give the class a "
+                f"schema, such as schema = sw.columns(mean=pa.float64())."
+            )
+        return dict.fromkeys(self.outputs, self.schema)
+
+    def want(self, inputs: Mapping[str, pa.Schema], port: str, **types: pa.DataType | None) -> None:
+        """Refuse input that lacks one of the named columns, or has it with another type (None: any)."""
+        for name, wanted in types.items():
+            came = inputs[port]
+            if name not in came.names:
+                raise GraphError(
+                    f"Operator {self.name!r}: column {name!r} is wanted on port {port!r}; it gets "
+                    f"{', '.join(came.names)}."
+                )
+            if wanted is not None and came.field(name).type != wanted:
+                raise GraphError(
+                    f"Operator {self.name!r}: column {name!r} must be {wanted}; it is {came.field(name).type}."
+                )
+
+    # -- kernel -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A batch begins, perhaps not for the first time: reset what is kept from call to call outside of state."""
+
+    def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
+        """Apply tuples of one port; yield what follows from them. Every operator has its own."""
+        raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has no process().")
+
+    def finish(self) -> Iterator[Out]:
+        """All tuples of the batch were applied; yield what is said once per batch."""
+        return iter(())
+
+    def out(self, port: str = "out", /, **values: Any) -> Out:
+        """Output tuples from columns: arrays of one length, or single values for a single tuple.
+
+        ``seq`` is the highest one seen unless it is given.
+        """
+        schema = self.schemas[port]
+        arrays = {name: _array(value, schema.field(name).type) for name, value in values.items()}
+        length = max((len(array) for array in arrays.values()), default=0)
+        arrays.setdefault(SEQ, pa.array(np.full(length, self.seq, np.int64)))
+        return Out(port, pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema))
+
+    # -- keeping state: the defaults follow from the primitives -------------------------------------------------
+
+    def divergence(self) -> float:
+        """How far the state is from the last durable backup: the sum over the primitives."""
+        return float(sum(getattr(self, name).divergence() for name in self.state()))
+
+    def backup(self) -> pa.Table:
+        """Override to store a table of one's own instead of changed chunks; ``recover`` must then undo it."""
+        raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has no backup() of its own.")
+
+    def recover(self, table: pa.Table) -> None:
+        """Fill the empty primitives from what ``backup`` returned."""
+        raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has backup() but no recover().")
+
+    def recovered(self, loss: Loss) -> None:
+        """Runs once after a recovery, before any tuple: the place to compensate for what was lost."""
+
+    def opened(self, shard: Shard | None, schemas: Mapping[str, pa.Schema]) -> Self:
+        """A copy of this operator whose primitives work on ``shard``."""
+        opened = copy.copy(self)
+        opened.schemas = schemas
+        bound = {name: primitive.bind(shard, name) for name, primitive in self.state().items() if shard}
+        opened.__dict__["opened_state"] = bound
+        for name, primitive in bound.items():
+            # A class attribute that is a data descriptor (Number) finds its handle in opened_state.
+            if not hasattr(type(primitive), "__set__"):
+                opened.__dict__[name] = primitive
+        return opened
+
+
+def _array(value: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(value, pa.Array):
+        return value if value.type == kind else value.cast(kind)
+    if isinstance(value, pa.ChunkedArray):
+        return value.combine_chunks().cast(kind)
+    if isinstance(value, np.ndarray | list | tuple):
+        return pa.array(value, kind)
+    return pa.array([value], kind)

@@ -1,0 +1,1 @@
+"""What happened: the run directory, versioned, as JSON and Parquet."""

@@ -1,0 +1,62 @@
+"""What one shard did in one batch: the record behind the live table, the run directory and every benchmark."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardProgress:
+    """One shard, one batch."""
+
+    operator: str
+    shard: int
+    batch: int
+    tuples: int
+    divergence: float  # from the last durable backup, once all tuples were applied; 0 if none is kept
+    threshold: float  # the divergence allowed just then; 0 if the protection has none
+    failures: int  # times this shard's memory was lost so far
+    backup: bool  # whether a backup was written in this batch
+    backup_bytes: int
+    backup_chunks: int
+    recovered: bool  # whether memory was lost and this batch began from a backup, or from nothing
+    recovered_from: int  # the batch of that backup; -1 for nothing
+    lost_chunks: int  # chunks of that backup that were damaged and restored from an older one, or not at all
+    damage: str  # which files of it, and how
+    rolled_back: bool  # whether an earlier attempt of this batch was undone first
+    state_bytes: int
+    process_s: float
+    backup_s: float
+
+    def as_row(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+PROGRESS_SCHEMA = pa.schema(
+    [
+        ("operator", pa.string()),
+        ("shard", pa.int32()),
+        ("batch", pa.int64()),
+        ("tuples", pa.int64()),
+        ("divergence", pa.float64()),
+        ("threshold", pa.float64()),
+        ("failures", pa.int32()),
+        ("backup", pa.bool_()),
+        ("backup_bytes", pa.int64()),
+        ("backup_chunks", pa.int64()),
+        ("recovered", pa.bool_()),
+        ("recovered_from", pa.int64()),
+        ("lost_chunks", pa.int64()),
+        ("damage", pa.string()),
+        ("rolled_back", pa.bool_()),
+        ("state_bytes", pa.int64()),
+        ("process_s", pa.float64()),
+        ("backup_s", pa.float64()),
+    ]
+)
+
+
+def progress_table(rows: list[ShardProgress]) -> pa.Table:
+    """The records as an Arrow table."""
+    return pa.Table.from_pylist([row.as_row() for row in rows], schema=PROGRESS_SCHEMA)

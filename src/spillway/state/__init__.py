@@ -1,0 +1,6 @@
+"""What can be lost: primitives over flat memory, their divergence from the last backup, and the memory of a shard."""
+
+from spillway.state.primitives import HashTable, KeySet, Matrix, Metric, Number, Primitive, Vector
+from spillway.state.shard import Shard
+
+__all__ = ["HashTable", "KeySet", "Matrix", "Metric", "Number", "Primitive", "Shard", "Vector"]

@@ -1,0 +1,356 @@
+"""The two kinds of flat array that every primitive is made of.
+
+``Cells`` are numbers that change in place. They keep a copy of what the last durable backup holds (``saved``),
+the divergence of every chunk from that copy, and an undo of the batch being applied. ``Appended`` bytes are
+written once and never changed (the keys of a table): their undo is a length, and what differs from the backup
+is the tail.
+
+Both speak of chunks, and both satisfy ``Array``: a shard applies, undoes, backs up and recovers a list of them
+without knowing what they mean.
+"""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from spillway.state import kernels
+from spillway.state.kernels import CHANGED, CHUNK_BYTES, CHUNK_CELLS, CHUNK_SHIFT, STAGED
+from spillway.state.memory import Region, with_slack
+
+Int64s = npt.NDArray[np.int64]
+Payload = npt.NDArray[np.uint8]  # (chunks, CHUNK_BYTES)
+
+# Scalars of one array in the shard's header.
+COUNT, UNDO_LENGTH, UNDO_COUNT, SAVED_COUNT = range(4)
+SCALARS = 4
+
+METRICS = {"l1": kernels.L1, "l2": kernels.L2, "max": kernels.MAX}
+
+
+class Array(Protocol):
+    """What a shard needs of an array."""
+
+    name: str
+
+    @property
+    def count(self) -> int:
+        """How many cells or bytes are in use."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory taken, all copies included."""
+
+    def begin(self, epoch: int) -> None:
+        """Forget the undo of the last batch and start one for this."""
+
+    def rollback(self) -> None:
+        """Be again what ``begin`` saw; may be repeated."""
+
+    def settle(self) -> None:
+        """Bring divergence up to date with what the batch touched."""
+
+    def divergence(self) -> float:
+        """Distance from the saved copy."""
+
+    def changed_chunks(self) -> Int64s:
+        """Chunks that differ from the saved copy."""
+
+    def heaviest_chunks(self, goal: float) -> Int64s:
+        """Changed chunks to save so that the divergence of the rest is at most ``goal``."""
+
+    def all_chunks(self) -> Int64s: ...
+
+    def payload(self, ids: Int64s) -> Payload:
+        """A copy of the given chunks as bytes."""
+
+    def stage(self, ids: Int64s) -> None:
+        """Remember that a backup of the given chunks was written and waits for the batch to be committed."""
+
+    def promote(self) -> None:
+        """The staged chunks are now what the backup holds; may be repeated."""
+
+    def unstage(self) -> None:
+        """The staged backup does not count after all."""
+
+    def load(self, ids: Int64s, payload: Payload, count: int) -> None:
+        """Recover: fill an empty array."""
+
+    def reset(self) -> None:
+        """Drop all content."""
+
+    def refresh(self) -> None:
+        """Map again what another process made larger."""
+
+
+class Cells:
+    """Numbers that change in place, with undo, saved copy and divergence per chunk."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        scalars: Int64s,
+        *,
+        dtype: npt.DTypeLike,
+        metric: str | None,
+        tracked: bool,
+        fixed_count: int = 0,
+    ) -> None:
+        self.name = name
+        self.epoch = 0
+        self._scalars = scalars
+        self._dtype = np.dtype(dtype)
+        self._code = METRICS.get(metric or "", kernels.UNMEASURED)
+        self._tracked = tracked
+        self._live = Region(folder / f"{name}.live", np.int64)
+        self._saved = Region(folder / f"{name}.saved", np.int64)
+        self._undo = Region(folder / f"{name}.undo", np.int64, columns=1 + CHUNK_CELLS)
+        self._chunks = Region(folder / f"{name}.chunks", np.int64, columns=4)
+        self._gaps = Region(folder / f"{name}.gaps", np.float64)
+        self._fixed_count = fixed_count
+        if self.count < fixed_count:
+            self.resize(fixed_count)
+
+    @property
+    def count(self) -> int:
+        return int(self._scalars[COUNT])
+
+    @property
+    def bytes(self) -> int:
+        return sum(region.bytes for region in self._regions())
+
+    @property
+    def live(self) -> npt.NDArray[Any]:
+        """The cells themselves; to be written only at positions passed to ``touch`` before."""
+        return self._live.array.view(self._dtype)[: self.count]
+
+    def resize(self, count: int) -> None:
+        """Use ``count`` cells; new ones are zero."""
+        if count > len(self._live.array):
+            chunks = chunk_count(self._fixed_count or with_slack(count))
+            # The live cells come last: if room for one of the others is refused, this call changed nothing.
+            self._chunks.reserve(chunks)
+            if self._tracked:
+                self._saved.reserve(chunks * CHUNK_CELLS)
+                self._gaps.reserve(chunks)
+            self._live.reserve(chunks * CHUNK_CELLS)
+        self._scalars[COUNT] = count
+
+    def touch(self, cells: Int64s) -> None:
+        """Make the given cells writable in this batch: whatever a rollback needs is kept first."""
+        undo_count = int(self._scalars[UNDO_COUNT])
+        undo_length = int(self._scalars[UNDO_LENGTH])
+        undo_count_max = min(undo_count + cells.size, chunk_count(undo_length))
+        if undo_count_max > len(self._undo.array):
+            self._undo.reserve(min(with_slack(undo_count_max), chunk_count(undo_length)))
+        undo_count = kernels.touch(
+            self._live.array, self._undo.array, undo_count, self._chunks.array, cells, self.epoch, undo_length
+        )
+        self._scalars[UNDO_COUNT] = undo_count
+
+    def touched(self) -> Int64s:
+        """The cells touched in this batch, each once."""
+        ids = self._touched_chunks()
+        out = np.empty(ids.size * CHUNK_CELLS, np.int64)
+        return out[: kernels.touched_cells(self._chunks.array, ids, self.epoch, out)]
+
+    def begin(self, epoch: int) -> None:
+        self.epoch = epoch
+        self._scalars[UNDO_LENGTH] = self.count
+        self._scalars[UNDO_COUNT] = 0
+
+    def rollback(self) -> None:
+        length = int(self._scalars[UNDO_LENGTH])
+        undo_count = int(self._scalars[UNDO_COUNT])
+        grown_chunks = np.arange(length >> CHUNK_SHIFT, chunk_count(self.count), dtype=np.int64)
+        self._live.array[length : self.count] = 0
+        kernels.restore(self._live.array, self._undo.array, undo_count)
+        self._settle(self._undo.array[:undo_count, 0].copy())
+        self._settle(grown_chunks)
+        self._scalars[COUNT] = length
+
+    def settle(self) -> None:
+        self._settle(self._touched_chunks())
+
+    def divergence(self) -> float:
+        gaps = self._gaps.array[: chunk_count(self.count)]
+        if gaps.size == 0:
+            return 0.0
+        if self._code == kernels.MAX:
+            return float(gaps.max())
+        total = float(gaps.sum())
+        return float(np.sqrt(total)) if self._code == kernels.L2 else total
+
+    def changed_chunks(self) -> Int64s:
+        return np.flatnonzero(self._chunks.array[: chunk_count(self.count), CHANGED])
+
+    def heaviest_chunks(self, goal: float) -> Int64s:
+        if self._code == kernels.UNMEASURED:
+            return self.changed_chunks()
+        gaps = self._gaps.array[: chunk_count(self.count)]
+        gaps = np.where(np.isnan(gaps), np.inf, gaps)
+        if self._code == kernels.MAX:
+            return np.flatnonzero(gaps > goal)
+        heaviest_first = np.argsort(-gaps, kind="stable")
+        # Small gaps first, so that the sum that must stay below the goal is not swallowed by large ones.
+        rest = np.cumsum(gaps[heaviest_first[::-1]])
+        kept_count = int(np.searchsorted(rest, goal**2 if self._code == kernels.L2 else goal, side="right"))
+        return np.sort(heaviest_first[: gaps.size - kept_count])
+
+    def all_chunks(self) -> Int64s:
+        return np.arange(chunk_count(self.count), dtype=np.int64)
+
+    def payload(self, ids: Int64s) -> Payload:
+        return self._live.array.reshape(-1, CHUNK_CELLS)[ids].view(np.uint8)
+
+    def stage(self, ids: Int64s) -> None:
+        self.unstage()
+        self._chunks.array[ids, STAGED] = 1
+
+    def promote(self) -> None:
+        if not self._tracked:
+            return
+        ids = np.flatnonzero(self._chunks.array[:, STAGED])
+        live = self._live.array.reshape(-1, CHUNK_CELLS)
+        self._saved.array.reshape(-1, CHUNK_CELLS)[ids] = live[ids]
+        self._settle(ids)
+        self.unstage()
+
+    def unstage(self) -> None:
+        self._chunks.array[:, STAGED] = 0
+
+    def load(self, ids: Int64s, payload: Payload, count: int) -> None:
+        self.resize(count)
+        self._live.array.reshape(-1, CHUNK_CELLS)[ids] = payload.view(np.int64)
+        self._live.array[count : chunk_count(count) * CHUNK_CELLS] = 0
+
+    def keep(self, positions: Int64s) -> None:
+        """Move the given cells together, in that order, and drop all others."""
+        kept = self._live.array[positions].copy()
+        self._live.array[: self.count] = 0
+        self._live.array[: len(positions)] = kept
+        self._scalars[COUNT] = len(positions)
+
+    def reset(self) -> None:
+        for region in self._regions():
+            region.reset()
+        self._scalars[:] = 0
+        self.resize(self._fixed_count)
+
+    def refresh(self) -> None:
+        for region in self._regions():
+            region.refresh()
+
+    def _touched_chunks(self) -> Int64s:
+        old = self._undo.array[: int(self._scalars[UNDO_COUNT]), 0]
+        new = np.arange(chunk_count(int(self._scalars[UNDO_LENGTH])), chunk_count(self.count), dtype=np.int64)
+        return np.concatenate([old, new])
+
+    def _settle(self, ids: Int64s) -> None:
+        if self._tracked and ids.size:
+            live, saved = self._live.array.view(self._dtype), self._saved.array.view(self._dtype)
+            kernels.settle(live, saved, self._chunks.array, self._gaps.array, ids, self._code)
+
+    def _regions(self) -> list[Region]:
+        return [self._live, self._saved, self._undo, self._chunks, self._gaps]
+
+
+class Appended:
+    """Elements written once, in order; only their number changes."""
+
+    def __init__(
+        self, folder: Path, name: str, scalars: Int64s, *, dtype: npt.DTypeLike, counted: bool = False
+    ) -> None:
+        self.name = name
+        self._scalars = scalars
+        self._counted = counted  # divergence is the number of elements not saved yet
+        self._data = Region(folder / f"{name}.appended", dtype)
+        self._chunk_items = CHUNK_BYTES // np.dtype(dtype).itemsize
+
+    @property
+    def count(self) -> int:
+        return int(self._scalars[COUNT])
+
+    @property
+    def bytes(self) -> int:
+        return self._data.bytes
+
+    @property
+    def room(self) -> npt.NDArray[Any]:
+        """All the space there is: elements below ``count``, then free space a kernel may write."""
+        return self._data.array
+
+    def reserve(self, count: int) -> None:
+        if count > len(self._data.array):
+            self._data.reserve(-(-with_slack(count) // self._chunk_items) * self._chunk_items)
+
+    def publish(self, count: int) -> None:
+        """Elements below ``count`` are written: let them be seen."""
+        self._scalars[COUNT] = count
+
+    def known(self, valid_counts: Int64s) -> npt.NDArray[np.bool_]:
+        """Which elements a backup gave, for the length each of its chunks had when it was saved."""
+        elements = np.arange(self.count)
+        valid = np.full(-(-self.count // self._chunk_items), -1, np.int64)
+        valid[: len(valid_counts)] = valid_counts[: len(valid)]
+        return elements < valid[elements // self._chunk_items]
+
+    def begin(self, epoch: int) -> None:
+        self._scalars[UNDO_LENGTH] = self.count
+
+    def rollback(self) -> None:
+        self._scalars[COUNT] = self._scalars[UNDO_LENGTH]
+
+    def settle(self) -> None:
+        pass
+
+    def divergence(self) -> float:
+        return float(abs(self.count - int(self._scalars[SAVED_COUNT]))) if self._counted else 0.0
+
+    def changed_chunks(self) -> Int64s:
+        saved = int(self._scalars[SAVED_COUNT])
+        if saved == self.count:
+            return np.empty(0, np.int64)
+        first = min(saved, self.count) // self._chunk_items
+        return np.arange(first, -(-self.count // self._chunk_items), dtype=np.int64)
+
+    def heaviest_chunks(self, goal: float) -> Int64s:
+        # Positions in other arrays refer to these elements, so a backup never leaves one out.
+        return self.changed_chunks()
+
+    def all_chunks(self) -> Int64s:
+        return np.arange(-(-self.count // self._chunk_items), dtype=np.int64)
+
+    def payload(self, ids: Int64s) -> Payload:
+        rows = self._data.array.view(np.uint8).reshape(-1, CHUNK_BYTES)[ids]
+        used_bytes = self.count * self._data.array.itemsize
+        if ids.size and (ids[-1] + 1) * CHUNK_BYTES > used_bytes:
+            rows[-1, used_bytes - ids[-1] * CHUNK_BYTES :] = 0
+        return rows
+
+    def stage(self, ids: Int64s) -> None:
+        pass  # all elements are in every backup
+
+    def promote(self) -> None:
+        self._scalars[SAVED_COUNT] = self.count
+
+    def unstage(self) -> None:
+        pass
+
+    def load(self, ids: Int64s, payload: Payload, count: int) -> None:
+        self.reserve(count)
+        self._data.array.view(np.uint8).reshape(-1, CHUNK_BYTES)[ids] = payload
+        self._scalars[COUNT] = count
+
+    def reset(self) -> None:
+        self._data.reset()
+        self._scalars[:] = 0
+
+    def refresh(self) -> None:
+        self._data.refresh()
+
+
+def chunk_count(cells: int) -> int:
+    return (cells + CHUNK_CELLS - 1) >> CHUNK_SHIFT

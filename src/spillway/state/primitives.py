@@ -1,0 +1,337 @@
+"""What an operator keeps: numbers, vectors, matrices, tables and sets.
+
+A primitive is declared on an operator and bound to a shard's memory when a batch is applied; using it elsewhere is
+an error. Whatever the primitive, the guarantee is the same. Let ``s`` be its content, ``b`` the content of the last
+durable backup and ``d`` the metric it was declared with. Then ``divergence() == d(s, b)``, exactly, after any
+sequence of updates, backups, rollbacks and recoveries, where a missing key counts as zero and
+
+    l1    sum of |s_i - b_i|            l2    square root of the sum of (s_i - b_i)^2
+    max   largest |s_i - b_i|           keys  number of keys in s and not in b
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Any, Literal, Self, TypeVar, cast, get_args, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spillway.errors import GraphError, StateError
+from spillway.state import kernels
+from spillway.state.arrays import Cells
+from spillway.state.keys import Int64s, KeyIndex, Keys, KeyType
+from spillway.state.shard import Shard
+
+__all__ = [
+    "CellType",
+    "HashTable",
+    "KeySet",
+    "KeyType",
+    "Matrix",
+    "Metric",
+    "Number",
+    "Primitive",
+    "Vector",
+]
+
+Metric = Literal["l1", "l2", "max", "keys"]
+CellType = Literal["int64", "float64"]
+Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+CELLS_MAX = 2**40
+
+T = TypeVar("T")
+
+
+class Primitive(ABC):
+    """One piece of an operator's state: a declaration, or, once bound, a handle on a shard's memory."""
+
+    metric: Metric
+
+    def bind(self, shard: Shard, name: str) -> Self:
+        """A copy of this declaration that works on ``shard``."""
+        bound = copy.copy(self)
+        bound._allocate(shard, name)
+        return bound
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Everything the layout depends on, as one line."""
+
+    @abstractmethod
+    def divergence(self) -> float:
+        """Distance of the content from the last durable backup."""
+
+    @abstractmethod
+    def _allocate(self, shard: Shard, name: str) -> None: ...
+
+
+class _Fixed(Primitive):
+    """Cells whose number never changes."""
+
+    _cells: Cells | None = None
+
+    def __init__(self, *, metric: Metric, dtype: CellType, length: int) -> None:
+        check_choice(self, "metric", metric, ("l1", "l2", "max"))
+        check_choice(self, "dtype", dtype, get_args(CellType))
+        if not 0 < length <= CELLS_MAX:
+            raise GraphError(f"{type(self).__name__}: between 1 and {CELLS_MAX:,} cells are wanted, got {length}.")
+        self.metric: Metric = metric
+        self.dtype = dtype
+        self.length = length
+
+    def describe(self) -> str:
+        return f"{type(self).__name__}({self.length},{self.dtype},{self.metric})"
+
+    def divergence(self) -> float:
+        return self._bound().divergence()
+
+    def _allocate(self, shard: Shard, name: str) -> None:
+        self._cells = shard.cells(name, dtype=self.dtype, metric=self.metric, fixed_count=self.length)
+
+    def _bound(self) -> Cells:
+        return _bound(self, self._cells)
+
+    def _add(self, cells: Int64s, amounts: Any) -> None:
+        bound = self._bound()
+        _check_range(self, cells, self.length)
+        bound.touch(cells)
+        kernels.add_at(bound.live, cells, _amounts(amounts, cells.size, self.dtype))
+
+    def _set(self, cells: Int64s, values: Any) -> None:
+        bound = self._bound()
+        _check_range(self, cells, self.length)
+        bound.touch(cells)
+        kernels.set_at(bound.live, cells, _amounts(values, cells.size, self.dtype))
+
+    def _view(self) -> npt.NDArray[Any]:
+        view = self._bound().live.view()
+        view.flags.writeable = False
+        return view
+
+
+class Number(_Fixed):
+    """One number. Declared on an operator's class it reads and writes like a plain attribute.
+
+    >>> class Total(Operator):                     # doctest: +SKIP
+    ...     total = Number()
+    ...     def process(self, port, batch):
+    ...         self.total += batch.num_rows
+    """
+
+    def __init__(self, *, metric: Metric = "l1", dtype: CellType = "float64") -> None:
+        super().__init__(metric=metric, dtype=dtype, length=1)
+        self._attribute = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> float: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | float:
+        if instance is None:
+            return self
+        return self._of(instance).read()
+
+    def __set__(self, instance: object, value: float) -> None:
+        self._of(instance).write(value)
+
+    def read(self) -> float:
+        return cast(float, self._bound().live[0].item())
+
+    def write(self, value: float) -> None:
+        self._set(np.zeros(1, np.int64), value)
+
+    def _of(self, instance: object) -> "Number":
+        opened = instance.__dict__.get("opened_state", {})
+        return cast("Number", opened.get(self._attribute, self))
+
+
+class Vector(_Fixed):
+    """A fixed number of cells, all zero at first."""
+
+    def __init__(self, length: int, *, metric: Metric = "l1", dtype: CellType = "float64") -> None:
+        super().__init__(metric=metric, dtype=dtype, length=length)
+
+    def add(self, cells: Int64s, amounts: Any) -> None:
+        """Add ``amounts`` (one each, or one for all) to the given cells; a cell may be named twice."""
+        self._add(_positions(cells), amounts)
+
+    def set(self, cells: Int64s, values: Any) -> None:
+        self._set(_positions(cells), values)
+
+    def read(self) -> npt.NDArray[Any]:
+        """All cells, as a read-only view of live memory: copy what must outlast the batch."""
+        return self._view()
+
+
+class Matrix(_Fixed):
+    """Cells in rows and columns, all zero at first."""
+
+    def __init__(self, rows: int, columns: int, *, metric: Metric = "l1", dtype: CellType = "float64") -> None:
+        super().__init__(metric=metric, dtype=dtype, length=rows * columns if min(rows, columns) > 0 else 0)
+        self.rows = rows
+        self.columns = columns
+
+    def describe(self) -> str:
+        return f"Matrix({self.rows}x{self.columns},{self.dtype},{self.metric})"
+
+    def add(self, rows: Int64s, columns: Int64s, amounts: Any) -> None:
+        """Add ``amounts`` at (row, column) pairs; a pair may be named twice."""
+        self._add(self._flat(rows, columns), amounts)
+
+    def set(self, rows: Int64s, columns: Int64s, values: Any) -> None:
+        self._set(self._flat(rows, columns), values)
+
+    def add_to_all(self, amount: float) -> None:
+        self._add(np.arange(self.length, dtype=np.int64), amount)
+
+    def read(self) -> npt.NDArray[Any]:
+        """All cells, (rows, columns), as a read-only view of live memory."""
+        return self._view().reshape(self.rows, self.columns)
+
+    def _flat(self, rows: Int64s, columns: Int64s) -> Int64s:
+        rows, columns = _positions(rows), _positions(columns)
+        _check_range(self, rows, self.rows)
+        _check_range(self, columns, self.columns)
+        return rows * self.columns + columns
+
+
+class _Keyed(Primitive):
+    _index: KeyIndex | None = None
+
+    def __init__(self, *, key: KeyType, metric: Metric) -> None:
+        check_choice(self, "key", key, get_args(KeyType))
+        check_choice(self, "metric", metric, get_args(Metric))
+        self.key = key
+        self.metric: Metric = metric
+
+    def __len__(self) -> int:
+        return len(self._keys())
+
+    def contains(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        return self._keys().find(keys) >= 0
+
+    def _keys(self) -> KeyIndex:
+        return _bound(self, self._index)
+
+
+class HashTable(_Keyed):
+    """A number for each key; keys are 64-bit integers or strings, and a key not entered has the number 0."""
+
+    def __init__(self, *, key: KeyType = "int64", metric: Metric = "l1", dtype: CellType = "int64") -> None:
+        super().__init__(key=key, metric=metric)
+        check_choice(self, "dtype", dtype, get_args(CellType))
+        self.dtype = dtype
+        self._cells: Cells | None = None
+
+    def describe(self) -> str:
+        return f"HashTable({self.key},{self.dtype},{self.metric})"
+
+    def divergence(self) -> float:
+        if self.metric == "keys":
+            return self._keys().unsaved()
+        return self._values().divergence()
+
+    def add(self, keys: Keys, amounts: Any) -> None:
+        """Add ``amounts`` (one each, or one for all) to the numbers of the given keys; a key may be named twice."""
+        cells = self._enter(keys)
+        kernels.add_at(self._values().live, cells, _amounts(amounts, cells.size, self.dtype))
+
+    def set(self, keys: Keys, values: Any) -> None:
+        cells = self._enter(keys)
+        kernels.set_at(self._values().live, cells, _amounts(values, cells.size, self.dtype))
+
+    def get(self, keys: Keys) -> npt.NDArray[Any]:
+        """The number of each key, 0 for a key not entered."""
+        positions = self._keys().find(keys)
+        live = self._values().live
+        if live.size == 0:
+            return np.zeros(len(keys), self.dtype)
+        return np.where(positions >= 0, live[np.maximum(positions, 0)], live.dtype.type(0))
+
+    def items(self) -> tuple[pa.Array, npt.NDArray[Any]]:
+        """All keys, oldest first, and a copy of their numbers."""
+        return self._take(np.arange(len(self), dtype=np.int64))
+
+    def updates(self) -> tuple[pa.Array, npt.NDArray[Any]]:
+        """The keys touched in this batch, oldest first, and a copy of their numbers."""
+        return self._take(np.sort(self._values().touched()))
+
+    def _take(self, positions: Int64s) -> tuple[pa.Array, npt.NDArray[Any]]:
+        return self._keys().take(positions), self._values().live[positions]
+
+    def _enter(self, keys: Keys) -> Int64s:
+        index, values = self._keys(), self._values()
+        positions = index.insert(keys)
+        values.resize(len(index))
+        values.touch(positions)
+        return positions
+
+    def _values(self) -> Cells:
+        return _bound(self, self._cells)
+
+    def _allocate(self, shard: Shard, name: str) -> None:
+        counted = self.metric == "keys"
+        self._cells = shard.cells(name, dtype=self.dtype, metric=None if counted else self.metric)
+        self._index = KeyIndex(shard, name, key=self.key, counted=counted, values=self._cells)
+
+
+class KeySet(_Keyed):
+    """A set of keys; its divergence is the number of keys the backup lacks."""
+
+    def __init__(self, *, key: KeyType = "int64") -> None:
+        super().__init__(key=key, metric="keys")
+
+    def describe(self) -> str:
+        return f"KeySet({self.key})"
+
+    def divergence(self) -> float:
+        return self._keys().unsaved()
+
+    def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Enter the keys; true for each that was not there before this call."""
+        index = self._keys()
+        before = len(index)
+        return index.insert(keys) >= before
+
+    def items(self) -> pa.Array:
+        """All keys, oldest first."""
+        return self._keys().take(np.arange(len(self), dtype=np.int64))
+
+    def _allocate(self, shard: Shard, name: str) -> None:
+        self._index = KeyIndex(shard, name, key=self.key, counted=True)
+
+
+def check_choice(of: object, what: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise GraphError(f"{type(of).__name__}: {what} must be one of {', '.join(choices)}; got {value!r}.")
+
+
+def _bound(of: Primitive, part: T | None) -> T:
+    if part is None:
+        raise StateError(f"A {type(of).__name__} was used outside a batch: state lives only inside process().")
+    return part
+
+
+def _positions(cells: Any) -> Int64s:
+    return np.ascontiguousarray(cells, dtype=np.int64)
+
+
+def _amounts(amounts: Any, count: int, dtype: CellType) -> Numbers:
+    array = np.asarray(amounts)
+    if array.ndim == 0:
+        return np.full(count, array, dtype=dtype)
+    if array.size != count:
+        raise StateError(f"One number each, or one for all, was wanted: {count} cells, {array.size} numbers.")
+    return cast(Numbers, np.ascontiguousarray(array, dtype=dtype))
+
+
+def _check_range(of: Primitive, cells: Int64s, length: int) -> None:
+    if cells.size and not (int(cells.min()) >= 0 and int(cells.max()) < length):
+        raise StateError(
+            f"{of.describe()} has positions 0 to {length - 1}; {int(cells.min())} to {int(cells.max())} were asked for."
+        )

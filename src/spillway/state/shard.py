@@ -1,0 +1,370 @@
+"""One shard's memory, and the batch it is applying.
+
+Theory of operation
+-------------------
+A shard is a folder of flat arrays plus a header of 64-bit words. ``VERSION`` is the last batch it contains.
+
+    idle at N-1 --begin(N)--> applying N --commit--> idle at N, undo of N kept
+                                  |                        |
+                                  +------- rollback -------+----> idle at N-1
+
+* ``begin`` resets the undo, notes the version to go back to, and only then writes ``APPLYING``.
+* While applying, a chunk is copied to the undo, and that copy published, before the chunk is changed
+  (see ``kernels``). A process killed anywhere leaves ``APPLYING`` set: the batch is *torn*.
+* ``commit`` writes ``VERSION`` and then clears ``APPLYING``. A kill between the two looks torn and is rolled
+  back; the undo is still whole, so this is right too.
+* The undo of a committed batch is kept until the next ``begin``. Spark may run a batch again, because a task was
+  repeated or because the driver died before it noted the batch as done; the shard then rolls back and applies it
+  afresh, never twice.
+
+A backup written in batch N must not count before Spark has committed N: if N is run again after the memory was
+lost, the shard has to start from N-1. The chunks in it are therefore *staged*, and promoted to "what the backup
+holds" when batch N+1 begins, which Spark does only after committing N. ``STAGED`` names that batch; it is set
+before the backup is written, so that a rollback knows there may be one to take back.
+
+One process at a time works on a shard: ``lock`` is an flock, which the kernel releases when its holder dies. Open
+shards are kept mapped between batches (a fresh mapping pays a page fault for every page it touches); whoever takes
+the lock first maps again what another process made larger or replaced.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from spillway.errors import StateError
+from spillway.state.arrays import SCALARS, Appended, Array, Cells
+from spillway.state.memory import Region, memory_error
+
+MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
+FORMAT = 1
+NONE = -1  # no batch; as a version: empty
+NO_UNDO = -2  # there is nothing to roll back to
+
+_ARRAYS_MAX = 256
+
+
+class Word(IntEnum):
+    """Words of the header before those of the arrays."""
+
+    MAGIC = 0
+    FORMAT = 1
+    FINGERPRINT = 2
+    EPOCH = 3
+    VERSION = 4
+    APPLYING = 5
+    UNDO_VERSION = 6
+    STAGED = 7
+    FAILURES = 8
+    SEQ = 9
+    UNDO_SEQ = 10
+    BACKUP_VERSION = 11
+    BACKUP_TIME_MS = 12
+    STAGED_TIME_MS = 13
+    TUPLES = 14  # applied since the last backup that counts
+    UNDO_TUPLES = 15
+    ARRAYS = 32
+
+
+_AT_FIRST = {
+    Word.EPOCH: 0,
+    Word.VERSION: NONE,
+    Word.APPLYING: NONE,
+    Word.UNDO_VERSION: NO_UNDO,
+    Word.STAGED: NONE,
+    Word.FAILURES: 0,
+    Word.SEQ: NONE,
+    Word.UNDO_SEQ: NONE,
+    Word.BACKUP_VERSION: NONE,
+    Word.BACKUP_TIME_MS: 0,
+    Word.STAGED_TIME_MS: 0,
+    Word.TUPLES: 0,
+    Word.UNDO_TUPLES: 0,
+}
+
+
+ValidCounts = npt.NDArray[np.int64]
+"""For each chunk loaded from a backup: the array's length when that chunk was saved; -1 for a chunk that is missing.
+
+Elements of the chunk at or beyond it are unknown. All alike unless the backup was damaged.
+"""
+
+
+class Derived(Protocol):
+    """Memory that can be rebuilt from the arrays, such as the index of a table."""
+
+    def rollback(self) -> None: ...
+    def rebuild(self, valid_counts: Mapping[str, ValidCounts]) -> None: ...
+    def reset(self) -> None: ...
+    def refresh(self) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+
+
+class Shard:
+    """The memory of one shard; see the module's theory of operation.
+
+    ``fingerprint`` stands for everything the layout depends on. Memory with another fingerprint was written by
+    another graph and is refused untouched.
+    """
+
+    def __init__(self, folder: Path, *, fingerprint: int, tracked: bool) -> None:
+        self.folder = folder
+        self.arrays: list[Array] = []
+        self.derived: list[Derived] = []
+        self._tracked = tracked
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise memory_error(folder / "header", error) from error
+        with self.lock():
+            self._header = Region(folder / "header", np.int64)
+            self._header.reserve(Word.ARRAYS + _ARRAYS_MAX * SCALARS)
+            self._inode = self._header_inode()
+            words = self._header.array
+            if words[Word.MAGIC] == 0:
+                words[Word.FORMAT] = FORMAT
+                words[Word.FINGERPRINT] = fingerprint
+                words[list(_AT_FIRST)] = list(_AT_FIRST.values())
+                words[Word.MAGIC] = MAGIC
+            self._check(fingerprint)
+
+    # -- allocation: called by primitives while they are bound, always in the same order ----------------------
+
+    def cells(self, name: str, *, dtype: npt.DTypeLike, metric: str | None, fixed_count: int = 0) -> Cells:
+        array = Cells(
+            self.folder,
+            name,
+            self._scalars(),
+            dtype=dtype,
+            metric=metric,
+            tracked=self._tracked,
+            fixed_count=fixed_count,
+        )
+        array.epoch = self.epoch
+        self.arrays.append(array)
+        return array
+
+    def appended(self, name: str, *, dtype: npt.DTypeLike, counted: bool = False) -> Appended:
+        array = Appended(self.folder, name, self._scalars(), dtype=dtype, counted=counted)
+        self.arrays.append(array)
+        return array
+
+    def region(self, name: str, *, dtype: npt.DTypeLike) -> Region:
+        return Region(self.folder / f"{name}.derived", dtype)
+
+    # -- what the shard contains ------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The last batch contained, or -1."""
+        return int(self._header.array[Word.VERSION])
+
+    @property
+    def torn(self) -> bool:
+        return int(self._header.array[Word.APPLYING]) != NONE
+
+    @property
+    def can_roll_back(self) -> bool:
+        return int(self._header.array[Word.UNDO_VERSION]) != NO_UNDO
+
+    @property
+    def epoch(self) -> int:
+        return int(self._header.array[Word.EPOCH])
+
+    @property
+    def staged(self) -> int:
+        """The batch whose backup waits for that batch to be committed, or -1."""
+        return int(self._header.array[Word.STAGED])
+
+    @property
+    def failures(self) -> int:
+        return int(self._header.array[Word.FAILURES])
+
+    @property
+    def seq(self) -> int:
+        """The highest ``seq`` contained, or -1."""
+        return int(self._header.array[Word.SEQ])
+
+    @property
+    def backup_version(self) -> int:
+        """The batch of the last backup that counts, or -1."""
+        return int(self._header.array[Word.BACKUP_VERSION])
+
+    @property
+    def backup_time_s(self) -> float:
+        """When that backup was written, or when the shard was made."""
+        return int(self._header.array[Word.BACKUP_TIME_MS]) / 1000
+
+    @property
+    def tuples_since_backup(self) -> int:
+        return int(self._header.array[Word.TUPLES])
+
+    @property
+    def bytes(self) -> int:
+        """Memory taken by everything: live cells, saved copies, undo, indexes."""
+        return self._header.bytes + sum(part.bytes for part in self._parts())
+
+    def divergence(self) -> float:
+        """The sum of the arrays' distances from what the backup holds."""
+        return float(sum(array.divergence() for array in self.arrays))
+
+    # -- one batch --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the shard alone; waits for another attempt of the same batch to end."""
+        path = self.folder / "lock"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise memory_error(path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            for part in self._parts():
+                part.refresh()
+            yield
+        finally:
+            os.close(descriptor)
+
+    def current(self) -> bool:
+        """Whether the folder is still the one that was mapped: it may have been wiped and made anew."""
+        return self._header_inode() == self._inode
+
+    def begin(self, batch: int) -> None:
+        words = self._header.array
+        assert not self.torn and batch > self.version, (batch, self.version)
+        words[Word.UNDO_VERSION] = NO_UNDO
+        self._begin_undo()
+        words[Word.UNDO_VERSION] = words[Word.VERSION]
+        words[Word.APPLYING] = batch
+
+    def settle(self, *, seq: int, tuples: int) -> None:
+        """All of the batch's tuples are applied: bring divergence, ``seq`` and counts up to date."""
+        words = self._header.array
+        words[Word.SEQ] = max(self.seq, seq)
+        words[Word.TUPLES] += tuples
+        for array in self.arrays:
+            array.settle()
+
+    def commit(self) -> None:
+        words = self._header.array
+        assert self.torn, "commit without begin"
+        words[Word.VERSION] = words[Word.APPLYING]
+        words[Word.APPLYING] = NONE
+
+    def rollback(self) -> None:
+        """Undo the batch being applied, or else the last one applied. May be repeated if it was cut short."""
+        words = self._header.array
+        assert self.can_roll_back
+        for array in self.arrays:
+            array.rollback()
+        for derived in self.derived:
+            derived.rollback()
+        self.unstage()
+        words[Word.SEQ] = words[Word.UNDO_SEQ]
+        words[Word.TUPLES] = words[Word.UNDO_TUPLES]
+        words[Word.VERSION] = words[Word.UNDO_VERSION]
+        words[Word.APPLYING] = NONE
+        words[Word.UNDO_VERSION] = NO_UNDO
+
+    # -- backups ----------------------------------------------------------------------------------------------
+
+    def announce(self, batch: int, *, time_s: float) -> None:
+        """A backup of ``batch`` is about to be written."""
+        words = self._header.array
+        words[Word.STAGED_TIME_MS] = round(time_s * 1000)
+        words[Word.STAGED] = batch
+
+    def stage(self, ids: list[npt.NDArray[np.int64]]) -> None:
+        """The announced backup holds these chunks, one list per array."""
+        for array, chunks in zip(self.arrays, ids, strict=True):
+            array.stage(chunks)
+
+    def promote(self) -> None:
+        """The batch of the staged backup was committed: divergence is measured from that backup now."""
+        words = self._header.array
+        for array in self.arrays:
+            array.promote()
+        words[Word.BACKUP_VERSION] = words[Word.STAGED]
+        words[Word.BACKUP_TIME_MS] = words[Word.STAGED_TIME_MS]
+        words[Word.TUPLES] = 0
+        words[Word.STAGED] = NONE
+
+    def unstage(self) -> None:
+        for array in self.arrays:
+            array.unstage()
+        self._header.array[Word.STAGED] = NONE
+
+    # -- recovery: reset, load, mend, adopt, recovered; until the last the shard counts as empty ----------------
+
+    def reset(self) -> None:
+        """Drop all content, as if the memory had been lost."""
+        self._header.array[list(_AT_FIRST)] = list(_AT_FIRST.values())
+        for part in self._parts():
+            part.reset()
+
+    def mend(self, valid_counts: list[ValidCounts]) -> None:
+        """The arrays were loaded: rebuild what is derived from them."""
+        by_name = {array.name: valid for array, valid in zip(self.arrays, valid_counts, strict=True)}
+        for derived in self.derived:
+            derived.rebuild(by_name)
+
+    def adopt(self) -> None:
+        """What is in memory is what the backup holds; changes from here on count as divergence."""
+        for array in self.arrays:
+            array.stage(array.all_chunks())
+            array.promote()
+        self._begin_undo()
+
+    def recovered(self, *, version: int, backup_version: int, failures: int, seq: int, time_s: float) -> None:
+        """From here on the shard counts as version ``version``."""
+        words = self._header.array
+        for array in self.arrays:
+            array.settle()
+        words[Word.BACKUP_VERSION] = backup_version
+        words[Word.BACKUP_TIME_MS] = round(time_s * 1000)
+        words[Word.SEQ] = seq
+        words[Word.FAILURES] = failures
+        words[Word.VERSION] = version
+
+    def _begin_undo(self) -> None:
+        words = self._header.array
+        words[Word.EPOCH] += 1
+        words[Word.UNDO_SEQ] = words[Word.SEQ]
+        words[Word.UNDO_TUPLES] = words[Word.TUPLES]
+        for array in self.arrays:
+            array.begin(self.epoch)
+
+    def _parts(self) -> list[Array | Derived]:
+        return [*self.arrays, *self.derived]
+
+    def _scalars(self) -> npt.NDArray[Any]:
+        assert len(self.arrays) < _ARRAYS_MAX
+        first = Word.ARRAYS + len(self.arrays) * SCALARS
+        return self._header.array[first : first + SCALARS]
+
+    def _header_inode(self) -> int:
+        try:
+            return (self.folder / "header").stat().st_ino
+        except FileNotFoundError:
+            return NONE
+
+    def _check(self, fingerprint: int) -> None:
+        words = self._header.array
+        if words[Word.MAGIC] != MAGIC or words[Word.FORMAT] != FORMAT:
+            raise StateError(
+                f"State folder {self.folder} was not written by this version of Spillway (format "
+                f"{int(words[Word.FORMAT])}, wanted {FORMAT}). Use another folder, or 'spillway clean' it."
+            )
+        if words[Word.FINGERPRINT] != fingerprint:
+            raise StateError(
+                f"State folder {self.folder} holds the state of another graph or of operators with other "
+                f"settings. Use another folder, or 'spillway clean' it."
+            )

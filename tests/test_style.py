@@ -1,0 +1,154 @@
+"""The parts of the project's style that a machine can hold."""
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "spillway"
+LINES_MAX = 400
+
+VAGUE_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
+# Reading with any of these can run code that the data brings along. PySpark ships functions to its workers
+# with a serializer of its own; that is inside PySpark and ours to neither import nor avoid.
+CODE_FROM_DATA_MODULES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
+CODE_FROM_DATA_CALLS = {"eval", "exec"}
+# An absolute path in a string is fine only below what every Linux has, or as the path of a web address.
+GENERAL_FOLDERS = {"api", "dev", "proc", "sys"}
+ABSOLUTE_PATH = re.compile(r"/([A-Za-z][\w.-]*)/[\w.-]")
+PERSONAL_FOLDER = re.compile(r"(?<![\w.:])/(?:home|Users|root)/\w")
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+
+Rule = Callable[[Path, str], list[str]]
+
+
+def name_says_nothing(path: Path, source: str) -> list[str]:
+    return [f"{path.stem} names no idea"] if VAGUE_NAMES & set(path.with_suffix("").parts) else []
+
+
+def file_too_long(path: Path, source: str) -> list[str]:
+    count = len(source.splitlines())
+    return [f"{count} lines, more than {LINES_MAX}: look for the second idea"] if count > LINES_MAX else []
+
+
+def code_from_data(path: Path, source: str) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                asked = {name.name.partition(".")[0] for name in names}
+            case ast.ImportFrom(module=str(module), level=0):
+                asked = {module.partition(".")[0]}
+            case ast.Call(func=ast.Name(id=name)) if name in CODE_FROM_DATA_CALLS:
+                found.append(f"line {node.lineno} calls {name}")
+                continue
+            case ast.keyword(arg="allow_pickle", value=ast.Constant(value=value)) if value:
+                found.append(f"line {node.lineno} lets numpy unpickle")
+                continue
+            case _:
+                continue
+        found += [f"line {node.lineno} imports {name}" for name in sorted(asked & CODE_FROM_DATA_MODULES)]
+    return found
+
+
+def path_of_one_machine(path: Path, source: str) -> list[str]:
+    found = [f"names {match[0]}…" for match in PERSONAL_FOLDER.finditer(source)]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            match = ABSOLUTE_PATH.match(node.value)
+            if match and match[1] not in GENERAL_FOLDERS and not PERSONAL_FOLDER.match(node.value):
+                found.append(f"line {node.lineno} names {node.value!r}")
+    return found
+
+
+def package_without_docstring(path: Path, source: str) -> list[str]:
+    missing = path.name == "__init__.py" and not ast.get_docstring(ast.parse(source))
+    return ["says nothing about its package"] if missing else []
+
+
+def unfinished_work(path: Path, source: str) -> list[str]:
+    return [f"holds {match[0]}" for match in UNFINISHED.finditer(source)]
+
+
+RULES: tuple[Rule, ...] = (
+    name_says_nothing,
+    file_too_long,
+    code_from_data,
+    path_of_one_machine,
+    package_without_docstring,
+    unfinished_work,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_source_keeps(rule: Rule) -> None:
+    paths = sorted(SOURCE.rglob("*.py"))
+    assert paths
+    found = [
+        f"{path.relative_to(ROOT)}: {problem}"
+        for path in paths
+        for problem in rule(path.relative_to(SOURCE), path.read_text(encoding="utf-8"))
+    ]
+    assert not found
+
+
+def test_every_folder_of_source_is_a_package() -> None:
+    folders = {path.parent for path in SOURCE.rglob("*.py")}
+    # A folder without __init__.py imports well from a checkout and is left out of what gets installed.
+    assert [folder for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+
+
+def test_no_test_is_marked_unfinished() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {problem}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path != Path(__file__)  # This file has to name the marks it looks for.
+        for problem in unfinished_work(path, path.read_text(encoding="utf-8"))
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "source"),
+    [
+        (name_says_nothing, "state/utils.py", ""),
+        (name_says_nothing, "common/table.py", ""),
+        (file_too_long, "state/table.py", "x = 1\n" * (LINES_MAX + 1)),
+        (code_from_data, "state/table.py", "import pickle"),
+        (code_from_data, "state/table.py", "def f():\n    from pickle import loads"),
+        (code_from_data, "state/table.py", "eval('1')"),
+        (code_from_data, "state/table.py", "exec('x = 1')"),
+        (code_from_data, "state/table.py", "np.load(f, allow_pickle=True)"),
+        (path_of_one_machine, "state/table.py", "FOLDER = '/srv/data'"),
+        (path_of_one_machine, "state/table.py", "# see /home/someone/notes"),
+        (path_of_one_machine, "state/table.py", "FOLDER = '/Users/someone/data'"),
+        (package_without_docstring, "state/__init__.py", "from spillway.state.table import Table"),
+        (unfinished_work, "state/table.py", "# TODO: later"),
+    ],
+)
+def test_a_breach_is_caught(rule: Rule, path: str, source: str) -> None:
+    assert len(rule(Path(path), source)) == 1
+
+
+def test_ordinary_source_breaks_no_rule() -> None:
+    source = '''"""A page of todos; reading one never runs pickle or eval("x")."""
+import pyarrow as pa
+SHARED_MEMORY = "/dev/shm/spillway"
+STATUS = "/api/v1/applications"
+WHERE = "s3://bucket/home/run"
+array = np.load(file, allow_pickle=False)
+'''
+    assert [problem for rule in RULES for problem in rule(Path("state/__init__.py"), source)] == []
+
+
+def test_lock_pins_every_package_by_hash_and_names_no_place() -> None:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    entries = re.split(r"\n(?=\S)", text.strip())
+    assert entries
+    for entry in entries:
+        assert re.match(r"[a-z0-9-]+==[\w.]+( ; [^\\]+)? \\\n", entry), entry.splitlines()[0]
+        assert "--hash=sha256:" in entry
+    assert not re.search(r"://|file:|^-|(?<!\w)/\w", text, re.MULTILINE)
