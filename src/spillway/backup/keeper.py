@@ -45,6 +45,7 @@ class Step(StrEnum):
     BACKING_UP = "backing-up"  # a backup is due and not yet written
     BACKED_UP = "backed-up"  # it is durable; the shard has not committed
     COMMITTED = "committed"  # the shard has committed; Spark has not
+    WRITTEN = "written"  # all shards have, and the sinks are written; Spark has not. Seen by the driver only
 
 
 Observer = Callable[[Step, str, int, int], None]

@@ -108,7 +108,10 @@ class LocalRun:
 
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""
-        return self._outlets[sink].result()
+        outlet = self._outlets.get(sink)
+        if outlet is None or outlet.kept is None:
+            raise GraphError(f"Graph {self._graph.name!r} has no Memory sink {sink!r}.")
+        return outlet.kept.result()
 
     def shard(self, operator: str, index: int) -> Operator:
         """The operator at work on one shard, to look at its state between batches."""

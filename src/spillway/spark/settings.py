@@ -1,0 +1,81 @@
+"""Every Spark setting we rely on, in one place, with the reason."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from spillway.errors import GraphError
+
+# Settings of a query; a query keeps those in force when it starts, so they need not stay set.
+FOR_QUERY = {
+    # Fewer, larger Arrow batches: a kernel call costs the same for 10,000 tuples as for 200,000.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # A task is a shard. Adaptive execution merges and splits tasks as it sees fit.
+    "spark.sql.adaptive.enabled": "false",
+    # Arrow carries the session's time zone in its types, and types must match exactly.
+    "spark.sql.session.timeZone": "UTC",
+    # Strings arrive with 32-bit offsets, as the graph's schemas say.
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+}
+
+# Settings of a session that we make ourselves; they cannot be changed later.
+FOR_SESSION = {
+    # Importing numba and loading compiled kernels takes each Python worker over a second: do it once, then fork.
+    "spark.python.daemon.module": "spillway.spark.daemon",
+    "spark.python.worker.reuse": "true",
+    # Nothing here needs to be reachable from other machines.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    # Commands of ours run for minutes; without this the JVM keeps asking the system for memory it then leaves idle.
+    "spark.driver.memory": "2g",
+}
+
+
+def session(*, master: str | None = None, app: str = "spillway", ui: bool = False, **settings: str) -> SparkSession:
+    """A Spark session on this machine, set up for Spillway; an existing one is returned as it is.
+
+    The default master has as many threads as cores, at most 4, and tries a failed task four times (a plain
+    ``local[N]`` never tries again).
+    """
+    cores = min(os.cpu_count() or 1, 4)
+    # Workers must run in this Python, not in whichever comes first on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master or f"local[{cores},4]").appName(app)
+    for name, value in {**FOR_SESSION, "spark.ui.enabled": str(ui).lower(), **settings}.items():
+        builder = builder.config(name.replace("__", "."), value)
+    spark = builder.getOrCreate()
+    # What stops a run is raised in the driver, in one sentence; Spark's log would say it four times over, at length.
+    spark.sparkContext.setLogLevel("FATAL")
+    return spark
+
+
+@contextmanager
+def query_settings(spark: SparkSession) -> Iterator[None]:
+    """Have the query's settings in force while it starts, then put back what was there."""
+    before = {name: spark.conf.get(name, None) for name in FOR_QUERY}
+    for name, value in FOR_QUERY.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def check_one_machine(spark: SparkSession) -> None:
+    """Refuse a cluster of several machines: a shard's memory is on one, and tasks are not placed by it yet."""
+    master = spark.sparkContext.master
+    if not master.startswith(("local", "spark://localhost", "spark://127.0.0.1")):
+        raise GraphError(
+            f"Spark runs on {master}, perhaps on several machines; shard memory is on one, and tasks cannot yet be "
+            f"placed where their shard is. Use a local or local-cluster master."
+        )

@@ -1,0 +1,115 @@
+"""What runs in a Spark task: convert, delegate to a segment, report."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spillway.backup.keeper import Observer
+from spillway.errors import RunError
+from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.stages import Stage
+from spillway.operators.opened import OpenOperator
+from spillway.operators.operator import Operator
+from spillway.operators.segment import Segment
+from spillway.records.progress import ShardProgress
+from spillway.spark.layout import Layout
+
+# Shards stay mapped in a worker from batch to batch: a fresh mapping pays a page fault for every page it touches.
+_OPEN: OrderedDict[tuple[str, str, int], OpenOperator] = OrderedDict()
+_OPEN_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What a task needs to know of its run."""
+
+    run: str  # unlike that of any other run, so that nothing kept in a worker outlives its run
+    graph: CheckedGraph  # without sources and sinks, which stay in the driver
+    operators: dict[str, Operator]
+    state: str
+    backups: str | None
+    observe: Observer
+    report: Callable[[list[ShardProgress]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTask:
+    """One stage, as the function that Spark maps over a partition."""
+
+    context: RunContext
+    stage: Stage
+    arriving: Layout  # of sources in stage 0, of edges later
+    sources: tuple[str, ...]  # in stage 0: the source of each channel
+    leaving: Layout
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        assert task is not None
+        number = task.getLocalProperty("streaming.sql.batchId")
+        if number is None:
+            raise RunError("This plan keeps state and can only run as a streaming query, started by spillway.run.")
+        context = self.context
+        channels = {edge: i for i, edge in enumerate(self.stage.leaving)}
+        with Segment(
+            context.graph,
+            self.stage,
+            context.operators,
+            index=task.partitionId(),
+            batch=int(number),
+            open_shard=self._open_shard,
+        ) as segment:
+            for arrived in batches:
+                for channel, batch in self.arriving.split(arrived):
+                    for edge, out in self._deliver(segment, channel, batch):
+                        yield self.leaving.join(channels[edge], out)
+            for edge, out in segment.finish():
+                yield self.leaving.join(channels[edge], out)
+            if segment.progress:
+                context.report(segment.progress)
+
+    def _deliver(
+        self, segment: Segment, channel: int, batch: pa.RecordBatch
+    ) -> Iterator[tuple[Edge, pa.RecordBatch]]:
+        if self.sources:
+            return segment.from_source(self.sources[channel], batch)
+        return segment.arrive(self.stage.arriving[channel], batch)
+
+    def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
+        context = self.context
+        place = (context.run, operator.name, index)
+        opened = _OPEN.pop(place, None)
+        if opened is None or not opened.shard.current():
+            opened = OpenOperator(
+                operator,
+                graph=context.graph,
+                index=index,
+                state=Path(context.state),
+                backups=context.backups,
+                observe=context.observe,
+            )
+        _OPEN[place] = opened
+        while len(_OPEN) > _OPEN_MAX:
+            _OPEN.popitem(last=False)
+        return opened
+
+
+def portable(graph: CheckedGraph) -> CheckedGraph:
+    """The graph without what only the driver can hold: data of sources, functions of sinks."""
+    from dataclasses import replace
+
+    from spillway.graph.graph import Exit
+    from spillway.graph.sinks import Discard
+
+    empty: Any = None
+    return replace(
+        graph,
+        sources={name: replace(source, data=empty) for name, source in graph.sources.items()},
+        operators=dict(graph.operators),
+        exits={name: Exit(name, Discard()) for name in graph.exits},
+        schemas=dict(graph.schemas),
+    )
