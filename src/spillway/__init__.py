@@ -4,6 +4,8 @@ Draw a pipeline as a graph of operators, run it on Spark Structured Streaming, a
 it may have after a failure. State is kept in memory beside Spark and backed up only as often as that error requires.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from spillway.backup import Loss
 from spillway.errors import SpillwayError
 from spillway.graph import (
@@ -18,6 +20,7 @@ from spillway.graph import (
     Memory,
     Nothing,
     Parquet,
+    Protection,
     Stream,
     Trace,
 )
@@ -37,6 +40,9 @@ from spillway.operators import (
     field,
 )
 from spillway.state import HashTable, KeySet, Matrix, Number, Vector
+
+if TYPE_CHECKING:
+    from spillway.spark import Run, run, session
 
 __version__ = "0.1.0"
 
@@ -64,6 +70,8 @@ __all__ = [
     "Operator",
     "Out",
     "Parquet",
+    "Protection",
+    "Run",
     "Select",
     "SpillwayError",
     "Stream",
@@ -74,4 +82,15 @@ __all__ = [
     "Words",
     "columns",
     "field",
+    "run",
+    "session",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load Spark only for those who run on it: drawing and local runs start at once."""
+    if name in ("Run", "run", "session"):
+        from spillway import spark
+
+        return getattr(spark, name)
+    raise AttributeError(f"module 'spillway' has no attribute {name!r}")

@@ -1,1 +1,14 @@
-"""."""
+"""The papers' applications: each a graph, a generator of its input, a reader of real files, and the truth to it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from spillway.apps.app import App, Option
+from spillway.apps.flows import APP as FLOWS
+from spillway.apps.grep import APP as GREP
+from spillway.apps.wordcount import APP as WORDCOUNT
+
+APPS: Mapping[str, App] = MappingProxyType({app.name: app for app in (GREP, WORDCOUNT, FLOWS)})
+"""The applications by name."""
+
+__all__ = ["APPS", "App", "Option"]

@@ -6,13 +6,14 @@ fsspec writes it under a temporary name and moves it. Names are never reused, so
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-_TEMPORARY = ".part-"
+_UNFINISHED = ".part-"
 
 
 class Files(Protocol):
@@ -32,6 +33,9 @@ class Files(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is gone already is no error."""
+
+    def tidy(self, unwanted: Callable[[str], bool]) -> None:
+        """Remove the files of these names, and half-written ones, which a process left that died."""
 
 
 def open_files(root: str, *parts: str) -> Files:
@@ -53,8 +57,8 @@ class LocalFiles:
         return str(self._folder)
 
     def write(self, name: str, data: Any) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._folder / f"{_TEMPORARY}{name}"
+        self._make_folder()
+        temporary = self._folder / f"{_UNFINISHED}{name}"
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
@@ -66,28 +70,37 @@ class LocalFiles:
                 os.close(descriptor)
             os.replace(temporary, self._folder / name)
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what went wrong first is what matters
+                temporary.unlink(missing_ok=True)
             raise
-        self._sync_folder()
+        _sync_folder(self._folder)
 
     def read(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
 
     def names(self) -> list[str]:
-        try:
-            return sorted(entry for entry in os.listdir(self._folder) if not entry.startswith(_TEMPORARY))
-        except FileNotFoundError:
-            return []
+        return sorted(name for name in self._entries() if not name.startswith(_UNFINISHED))
 
     def remove(self, name: str) -> None:
         (self._folder / name).unlink(missing_ok=True)
 
-    def _sync_folder(self) -> None:
-        descriptor = os.open(self._folder, os.O_RDONLY)
+    def tidy(self, unwanted: Callable[[str], bool]) -> None:
+        for name in self._entries():
+            if name.startswith(_UNFINISHED) or unwanted(name):
+                self.remove(name)
+
+    def _entries(self) -> list[str]:
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            return os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+
+    def _make_folder(self) -> None:
+        """Make the folder and whatever is missing above it, each durable in the one that holds it."""
+        missing = [folder for folder in (self._folder, *self._folder.parents) if not folder.is_dir()]
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            _sync_folder(folder.parent)
 
 
 class RemoteFiles:
@@ -103,7 +116,7 @@ class RemoteFiles:
 
     def write(self, name: str, data: Any) -> None:
         self._fs.makedirs(self._folder, exist_ok=True)
-        temporary = f"{self._folder}/{_TEMPORARY}{name}"
+        temporary = f"{self._folder}/{_UNFINISHED}{name}"
         self._fs.pipe_file(temporary, bytes(data))
         self._fs.mv(temporary, f"{self._folder}/{name}")
 
@@ -111,14 +124,29 @@ class RemoteFiles:
         return bytes(self._fs.cat_file(f"{self._folder}/{name}"))
 
     def names(self) -> list[str]:
+        return sorted(name for name in self._entries() if not name.startswith(_UNFINISHED))
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self._folder}/{name}")
+
+    def tidy(self, unwanted: Callable[[str], bool]) -> None:
+        for name in self._entries():
+            if name.startswith(_UNFINISHED) or unwanted(name):
+                self.remove(name)
+
+    def _entries(self) -> list[str]:
         try:
             self._fs.invalidate_cache(self._folder)
             found = self._fs.ls(self._folder, detail=False)
         except FileNotFoundError:
             return []
-        names = (path.rstrip("/").rsplit("/", 1)[-1] for path in found)
-        return sorted(name for name in names if not name.startswith(_TEMPORARY))
+        return [path.rstrip("/").rsplit("/", 1)[-1] for path in found]
 
-    def remove(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._fs.rm_file(f"{self._folder}/{name}")
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -5,22 +5,25 @@ Theory of operation
 A task for batch N holds the shard's lock and looks at what memory contains:
 
     version N-1            go on; a backup staged by N-1 counts from now on, since Spark has committed N-1
-    version N, or torn     an earlier attempt of this batch: roll back, drop its backup if it wrote one, go on
+    version N, or torn     an earlier attempt of this batch: roll back, go on
     nothing, or older      memory was lost: recover from the newest backup of batch N-1 or before
-    newer than N           this attempt is a leftover of a driver that is gone: refuse, change nothing
+    newer than N, or N     this attempt is a leftover of a driver that is gone: refuse, change nothing. Version N
+      without an undo      without an undo means the same: batch N+1 had begun, so Spark has committed N
 
 After the batch is applied, the protection decides whether a backup is due. It is durable before the shard commits, and
 the shard commits before Spark does. So whenever Spark has committed a batch, the divergence of that batch's state from
-the newest durable backup is at most the threshold, and that is all that losing memory can cost.
+the newest durable backup is at most the threshold, and that is all that losing memory can cost. A backup written by an
+earlier attempt of the batch is not recovered from, and goes when this attempt commits: its own takes the other's place.
 
 The number of failures is made durable before anything is rebuilt; otherwise two failures in a row would each be allowed
-the first one's threshold.
+the first one's threshold. It is noted once the backups are read, so that a store which cannot be read just then costs
+nothing but the attempt.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -28,7 +31,7 @@ import pyarrow as pa
 
 from spillway.backup.manifest import Manifest, Record
 from spillway.backup.segments import Chunks, Int64s
-from spillway.backup.store import Moment, Restored, ShardStore
+from spillway.backup.store import Coming, Moment, Restored, ShardStore
 from spillway.backup.thresholds import threshold
 from spillway.clock import Clock
 from spillway.errors import BackupError, BoundLostError, StaleAttemptError
@@ -140,6 +143,7 @@ class Keeper:
         self._observe = observe
         self._batch = NONE
         self._rolled_back = False
+        self._again = False  # there may be a backup of an earlier attempt
         self._loss: Loss | None = None
         self._began_s = 0.0
 
@@ -148,14 +152,15 @@ class Keeper:
         shard = self._shard
         self._batch, self._rolled_back, self._loss = batch, False, None
         self._began_s = self._clock.monotonic_s()
-        if shard.torn or (shard.version == batch and shard.can_roll_back):
-            self._roll_back()
-        if shard.version > batch:
+        if shard.version <= batch and (shard.torn or (shard.version == batch and shard.can_roll_back)):
+            shard.rollback()
+            self._rolled_back = True
+        if shard.version >= batch:
             raise StaleAttemptError(
                 f"Operator {self._promise.operator!r}, shard {self._promise.shard}: batch {batch} was to be applied, "
-                f"but its memory already contains batch {shard.version}. If Spark resumed from an older checkpoint, "
-                f"run 'spillway clean' on this state and name the checkpoint's own backups; otherwise this is a "
-                f"leftover task and nothing was changed."
+                f"but its memory already contains batch {shard.version} for good. If Spark resumed from an older "
+                f"checkpoint, run 'spillway clean' on this state and name the checkpoint's own backups; otherwise "
+                f"this is a leftover task and nothing was changed."
             )
         if shard.version != batch - 1:
             self._recover(batch)
@@ -163,6 +168,8 @@ class Keeper:
             self._be_born(batch)
         elif shard.staged == shard.version:
             shard.promote()
+        # A shard that goes on from a batch it committed can undo that batch; any other has been interrupted.
+        self._again = not shard.can_roll_back
         shard.begin(batch)
         self._step(Step.OPENED)
 
@@ -183,6 +190,9 @@ class Keeper:
             self._step(Step.BACKING_UP)
             backup_bytes, backup_chunks = self._back_up(divergence, allowed, tuples / max(process_s, 1e-9))
             self._step(Step.BACKED_UP)
+        elif self._again and self._store is not None:
+            with self._bound_at_stake("taking back a backup"):
+                self._store.truncate(self._batch - 1)
         shard.commit()
         self._step(Step.COMMITTED)
         return ShardProgress(
@@ -206,15 +216,6 @@ class Keeper:
             backup_s=self._clock.monotonic_s() - self._began_s - process_s,
         )
 
-    def _roll_back(self) -> None:
-        shard = self._shard
-        wrote_backup = shard.staged != NONE
-        if wrote_backup and self._store is not None:
-            with self._bound_at_stake("taking back a backup"):
-                self._store.truncate(shard.staged - 1)
-        shard.rollback()
-        self._rolled_back = True
-
     def _be_born(self, batch: int) -> None:
         """An empty shard at the first batch of a run."""
         failures = 0
@@ -222,42 +223,41 @@ class Keeper:
             with self._bound_at_stake("noting that it exists"):
                 found = self._store.manifest() or self._store.born()
                 self._check_same_run(found, batch)
-                self._store.truncate(batch - 1)
                 failures = found.failures
+        self._shard.reset()  # an earlier run may have died while it filled this memory
         now_s = self._clock.now_s()
         self._shard.recovered(version=batch - 1, backup_version=NONE, failures=failures, seq=NONE, time_s=now_s)
 
     def _recover(self, batch: int) -> None:
-        shard = self._shard
-        shard.reset()
+        shard, store = self._shard, self._store
         restored, failures = Restored(record=None), 1
-        if self._store is not None:
+        if store is not None:
             with self._bound_at_stake("recovering"):
-                restored, failures = self._restore(self._store, batch)
+                restored, failures = self._restore(store, batch)
+        shard.reset()
         self._fill(restored)
         record = restored.record
-        bound = self._promise.divergence_max(failures_in_backup=record.failures if record else 0, failures=failures)
+        failures_in_backup, seq = (record.failures, record.seq) if record else (0, NONE)
+        backup_version = record.batch if record else NONE
+        bound = self._promise.divergence_max(failures_in_backup=failures_in_backup, failures=failures)
         self._loss = Loss(
             batch=batch,
-            backup_batch=record.batch if record else NONE,
+            backup_batch=backup_version,
             failures=failures,
-            divergence_max=math.inf if restored.damage else bound,
+            divergence_max=bound if restored.complete else math.inf,
             lost_chunks=restored.lost_chunks,
             damage="; ".join(restored.damage),
         )
-        if restored.damage and self._store is not None:
+        if restored.damage and store is not None:
             # What is in memory now is no longer what the damaged files say: start from a backup that is.
             with self._bound_at_stake("replacing a damaged backup"):
-                moment = self._moment(batch - 1, divergence=0.0, failures=record.failures if record else 0)
-                self._save_chunks(self._store, moment, [array.all_chunks() for array in shard.arrays], whole=True)
+                coming = replace(store.coming(batch=batch, after=backup_version), whole=True, fresh=True)
+                moment = self._moment(batch - 1, seq=seq, failures=failures_in_backup)
+                self._save(store, coming, moment, self._all_chunks())
+            backup_version = batch - 1
         self._hooks.recovered(self._loss)
-        shard.recovered(
-            version=batch - 1,
-            backup_version=record.batch if record else NONE,
-            failures=failures,
-            seq=record.seq if record else NONE,
-            time_s=self._clock.now_s(),
-        )
+        now_s = self._clock.now_s()
+        shard.recovered(version=batch - 1, backup_version=backup_version, failures=failures, seq=seq, time_s=now_s)
 
     def _fill(self, restored: Restored) -> None:
         """Put what the store gave back into memory, which is empty."""
@@ -282,9 +282,10 @@ class Keeper:
                 f"{batch}. Name the folder of backups this run was started with.",
             )
         self._check_same_run(found, batch)
+        restored = store.load(batch_max=batch - 1)
         failures = found.failures + 1
         store.failed(batch_max=batch - 1, failures=failures)
-        return store.load(), failures
+        return restored, failures
 
     def _check_same_run(self, found: Manifest, batch: int) -> None:
         newest = found.records[-1].batch if found.records else NONE
@@ -300,30 +301,30 @@ class Keeper:
         if isinstance(protection, Approximate):
             return not divergence <= allowed  # so that NaN, which nothing bounds, is backed up
         if isinstance(protection, Exact):
-            return tuples > 0 or divergence != 0 or self._loss is not None
+            return tuples > 0 or any(array.changed_chunks().size for array in self._shard.arrays)
         if isinstance(protection, Checkpoint):
             if protection.every_tuples:
                 return self._shard.tuples_since_backup >= protection.every_tuples
-            return self._clock.now_s() - self._shard.backup_time_s >= protection.every_s
+            # The date may be set back: a backup that seems to lie in the future is due once it lies that far off.
+            return abs(self._clock.now_s() - self._shard.backup_time_s) >= protection.every_s
         return False
 
     def _back_up(self, divergence: float, allowed: float, tuples_per_s: float) -> tuple[int, int]:
         shard, store = self._shard, self._store
         assert store is not None
-        moment = self._moment(self._batch, divergence=divergence, failures=shard.failures, tuples_per_s=tuples_per_s)
+        moment = self._moment(
+            self._batch, seq=shard.seq, failures=shard.failures, divergence=divergence, tuples_per_s=tuples_per_s
+        )
         shard.announce(self._batch, time_s=moment.time_s)
         with self._bound_at_stake("writing its backup"):
-            ids = [array.all_chunks() for array in shard.arrays]
-            table = self._hooks.custom_backup()
-            if table is not None:
-                record = store.save_table(table, moment)
-            else:
-                whole = store.wants_whole()
-                if not whole:
-                    ids = self._changed(divergence, allowed)
-                record = self._save_chunks(store, moment, ids, whole=whole)
-        shard.stage(ids)
+            coming = store.coming(batch=self._batch, after=shard.backup_version)
+            ids = self._all_chunks() if coming.whole else self._changed(divergence, allowed)
+            record = self._save(store, coming, moment, ids)
+        shard.stage(ids if record.kind != "custom" else self._all_chunks())
         return record.bytes, record.chunks
+
+    def _all_chunks(self) -> list[Int64s]:
+        return [array.all_chunks() for array in self._shard.arrays]
 
     def _changed(self, divergence: float, allowed: float) -> list[Int64s]:
         """The chunks a backup has to hold, per array."""
@@ -334,15 +335,21 @@ class Keeper:
         goal = allowed / (2 * len(arrays))
         return [array.heaviest_chunks(goal) for array in arrays]
 
-    def _save_chunks(self, store: ShardStore, moment: Moment, ids: list[Int64s], *, whole: bool) -> Record:
+    def _save(self, store: ShardStore, coming: Coming, moment: Moment, ids: list[Int64s]) -> Record:
+        """Write the given chunks, or what the operator would rather have stored."""
+        table = self._hooks.custom_backup()
+        if table is not None:
+            return store.save_table(table, coming, moment)
         arrays = self._shard.arrays
         parts = [Chunks(chunks, array.payload(chunks)) for chunks, array in zip(ids, arrays, strict=True)]
-        return store.save(parts, moment, counts=tuple(array.count for array in arrays), whole=whole)
+        return store.save(parts, coming, moment, counts=tuple(array.count for array in arrays))
 
-    def _moment(self, batch: int, *, divergence: float, failures: int, tuples_per_s: float = 0.0) -> Moment:
+    def _moment(
+        self, batch: int, *, seq: int, failures: int, divergence: float = 0.0, tuples_per_s: float = 0.0
+    ) -> Moment:
         return Moment(
             batch=batch,
-            seq=self._shard.seq,
+            seq=seq,
             failures=failures,
             divergence=divergence,
             time_s=self._clock.now_s(),

@@ -2,11 +2,14 @@
 
 ``manifest-00000012.json`` is written whole and durable, after the segments it names and before anything is removed. The
 newest one that is intact counts; the one before is kept with all it names, as the fallback for a damaged newest one.
+Manifests and segments are numbered together and no number is used twice: a segment numbered above the newest manifest
+belongs to a backup that was never finished, or to a manifest that is missing.
 """
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from spillway.backup.files import Files
 from spillway.backup.segments import checksum
@@ -14,7 +17,10 @@ from spillway.errors import BackupError, ForeignBackupError, NewerFormatError
 
 FORMAT = 1
 
-_PREFIX, _SUFFIX = "manifest-", ".json"
+_MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
+_SEGMENT = re.compile(r"segment-(-?\d+)-(\d{8,})\.arrow")
+
+Kind = Literal["whole", "changed", "custom"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +28,8 @@ class Record:
     """One backup: a segment file, and what was known when it was made."""
 
     name: str
-    kind: Literal["whole", "changed", "custom"]
+    kind: Kind
+    fresh: bool  # made because earlier ones were damaged: nothing before it may stand in for a part of it
     batch: int
     seq: int
     failures: int
@@ -51,16 +58,19 @@ class Manifest:
     layout: str  # everything the arrays depend on; another one means another graph
     failures: int
     records: tuple[Record, ...] = ()
-    damaged: int = 0  # newer manifests that could not be read when this one was
+    damaged: int = 0  # newer manifests found unreadable or missing since the last backup that needs no other
 
-    def succeeded(self, **changes: Any) -> "Manifest":
-        """The next manifest; that newer ones were damaged stays known until a backup is written."""
-        return replace(self, number=self.number + 1, **changes)
+    @property
+    def name(self) -> str:
+        return f"manifest-{self.number:08d}.json"
 
 
 def read_newest(files: Files, *, graph: str, operator: str, shard: int, layout: str) -> Manifest | None:
-    """The newest intact manifest; None if there never was one."""
-    names = manifest_names(files)
+    """The newest intact manifest; None if there never was one.
+
+    Each newer one that is damaged may have been the note of a failure, so each counts as one.
+    """
+    names = manifest_names(files.names())
     for damaged, name in enumerate(reversed(names)):
         manifest = _parse(files.read(name), files, name)
         if manifest is None:
@@ -72,41 +82,59 @@ def read_newest(files: Files, *, graph: str, operator: str, shard: int, layout: 
                 f"{manifest.operator!r} of graph {manifest.graph!r} with state {manifest.layout}; operator "
                 f"{operator!r} of graph {graph!r} with state {layout} was wanted. Name another folder."
             )
-        return replace(manifest, damaged=damaged)
+        return replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
     if names:
         raise BackupError(f"None of the {len(names)} manifests in {files.place} can be read: its backups are lost.")
     return None
 
 
 def write(files: Files, manifest: Manifest) -> None:
-    """Make a manifest durable, then drop what neither it nor the one before it names."""
-    body = asdict(manifest)
-    del body["damaged"]
-    text = json.dumps(body, sort_keys=True)
-    envelope = {"format": FORMAT, "checksum": checksum(text.encode()), "body": text}
-    files.write(f"{_PREFIX}{manifest.number:08d}{_SUFFIX}", json.dumps(envelope).encode())
+    """Make a manifest durable."""
+    text = json.dumps(asdict(manifest), sort_keys=True)
+    envelope = {"format": FORMAT, "checksum": _envelope_checksum(FORMAT, text), "body": text}
+    files.write(manifest.name, json.dumps(envelope).encode())
 
 
-def manifest_names(files: Files) -> list[str]:
-    return [name for name in files.names() if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+def manifest_names(names: list[str]) -> list[str]:
+    """The manifests among these files, oldest first."""
+    return sorted(filter(_MANIFEST.fullmatch, names), key=number_of)
+
+
+def segment_name(*, batch: int, number: int) -> str:
+    return f"segment-{batch:010d}-{number:08d}.arrow"
+
+
+def segment_batch(name: str) -> int | None:
+    """The batch of a segment; None for any other file."""
+    match = _SEGMENT.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def number_of(name: str) -> int:
+    """The number of a manifest or segment; 0 for a file that is neither, and so none of ours."""
+    match = _MANIFEST.fullmatch(name) or _SEGMENT.fullmatch(name)
+    return int(match[match.lastindex or 0]) if match else 0
 
 
 def _parse(data: bytes, files: Files, name: str) -> Manifest | None:
     """The manifest, or None if it is damaged."""
     try:
         envelope = json.loads(data)
-        format = envelope["format"]
-        text = envelope["body"]
-        intact = checksum(text.encode()) == envelope["checksum"]
-    except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
+        format, text = envelope["format"], envelope["body"]
+        if _envelope_checksum(format, text) != envelope["checksum"]:
+            return None
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    if isinstance(format, int) and format > FORMAT:
+    # The checksum covers the format, so that a flipped bit in it is not taken for a newer version.
+    if format > FORMAT:
         raise NewerFormatError(
             f"Backups in {files.place} have format {format} ({name}); this version of Spillway reads up to {FORMAT}. "
             f"Use the newer version, or name another folder."
         )
-    if not intact or format != FORMAT:
-        return None
     body = json.loads(text)
     records = tuple(Record(**{**record, "counts": tuple(record["counts"])}) for record in body.pop("records"))
     return Manifest(**body, records=records)
+
+
+def _envelope_checksum(format: int, text: str) -> str:
+    return checksum(f"{format:d}\n{text}".encode())

@@ -4,6 +4,16 @@ A backup is a segment of chunks: *whole* (all of them) or *changed* (those that 
 lays the changed ones over the last whole one, so its work is bounded by compaction: a backup becomes a whole one when
 the changed ones since the last weigh more than it, or are too many. Two generations are kept. The older one serves a
 batch that is run again after its backup was written, and stands in, chunk by chunk, for what is damaged in the newer.
+
+A kill may come between any two writes. The segment is durable before the manifest that names it, and nothing is removed
+before that manifest is durable, so there is always a manifest all of whose segments are there. A segment that no
+manifest names belongs to a batch that was not committed; whoever commits that batch removes it. One that is found later
+was named by a manifest that is missing. Such a gap, like a manifest that cannot be read, means that memory was compared
+with something that can no longer be put together. It stays on record until a *fresh* backup, which needs no other one
+and builds on none, takes the place of all.
+
+When a batch is run again, the backup of its earlier attempt is left alone until the new attempt is about to commit. It
+may come from a task that Spark gave up too early, and be gone before it does any good.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,10 +25,10 @@ from pyarrow import ipc
 
 from spillway.backup import manifest as manifests
 from spillway.backup.files import Files
-from spillway.backup.manifest import Manifest, Record
+from spillway.backup.manifest import Kind, Manifest, Record
 from spillway.backup.segments import Chunks, checksum, decode, encode
-from spillway.errors import BackupError
 from spillway.state.kernels import CHUNK_BYTES
+from spillway.state.shard import NONE
 
 CHANGED_MAX = 128  # changed backups between two whole ones
 GENERATIONS = 2
@@ -39,6 +49,16 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Coming:
+    """How the next backup has to be written."""
+
+    base: Manifest  # what it follows
+    number: int
+    whole: bool  # all chunks: the first one, and whenever compaction is due
+    fresh: bool  # what is stored does not lead up to what memory holds: nothing of it may be built on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """What the store gives back for one shard."""
 
@@ -47,6 +67,7 @@ class Restored:
     counts: tuple[int, ...] = ()
     valid_counts: list[Int64s] = field(default_factory=list)  # per array and chunk; see state.shard.ValidCounts
     table: pa.Table | None = None  # of a custom backup
+    complete: bool = True  # whether it is all that was ever saved; otherwise nothing bounds what is missing
     lost_chunks: int = 0
     damage: tuple[str, ...] = ()  # one sentence per file
 
@@ -69,17 +90,12 @@ class ShardStore:
 
     def manifest(self) -> Manifest | None:
         """The newest intact manifest, read again only if another process wrote one since."""
-        names = manifests.manifest_names(self._files)
-        if self._cached is None or not names or names[-1] != _manifest_name(self._cached):
-            self._cached = manifests.read_newest(
-                self._files, graph=self._graph, operator=self._operator, shard=self._shard, layout=self._layout
-            )
-        return self._cached
+        return self._look()[0]
 
     def born(self) -> Manifest:
         """Note that the shard exists, so that its absence from memory is known to be a loss later."""
         first = Manifest(
-            number=1,
+            number=_next_number(self._files.names()),
             graph=self._graph,
             operator=self._operator,
             shard=self._shard,
@@ -91,58 +107,61 @@ class ShardStore:
 
     def failed(self, *, batch_max: int, failures: int) -> None:
         """Note a failure before anything is rebuilt: thresholds halve even if the next failure comes at once."""
-        found = self._found()
-        records = tuple(record for record in found.records if record.batch <= batch_max)
-        self._write(found.succeeded(failures=failures, records=records))
+        found, names = self._found(batch_max)
+        self._write(replace(found, number=_next_number(names), failures=failures))
 
     def truncate(self, batch_max: int) -> None:
-        """Drop backups of batches after ``batch_max``: they are about to be applied again."""
-        found = self._found()
-        records = tuple(record for record in found.records if record.batch <= batch_max)
-        if records != found.records:
-            self._write(found.succeeded(records=records))
+        """Drop backups of batches after ``batch_max``, unfinished ones too: they were applied again without one."""
+        found, names = self._found(batch_max)
+        kept = _up_to(found, batch_max)
+        unnamed = _unnamed(found, names)
+        if kept != self._cached:
+            self._write(replace(kept, number=_next_number(names)))
+        elif unnamed:
+            self._files.tidy(unnamed.__contains__)
 
-    def wants_whole(self) -> bool:
-        """Whether the next backup should hold all chunks: the first one, and whenever compaction is due."""
-        changed_bytes = 0
-        for changed_count, record in enumerate(reversed(self._found().records)):
-            if record.starts_generation:
-                return changed_bytes > record.bytes or changed_count >= CHANGED_MAX
-            changed_bytes += record.bytes
-        return True
+    def coming(self, *, batch: int, after: int) -> Coming:
+        """How to write the backup of ``batch``, if memory was compared with that of batch ``after`` (-1: with none)."""
+        found, names = self._found(batch - 1)
+        base = _up_to(found, batch - 1)
+        newest = base.records[-1].batch if base.records else NONE
+        fresh = base.damaged > 0 or newest != after
+        whole = fresh or _compaction_due(base.records)
+        return Coming(base=base, number=_next_number(names), whole=whole, fresh=fresh)
 
-    def save(self, parts: list[Chunks], moment: Moment, *, counts: tuple[int, ...], whole: bool) -> Record:
+    def save(self, parts: list[Chunks], coming: Coming, moment: Moment, *, counts: tuple[int, ...]) -> Record:
         """Make a backup durable and return its record."""
-        data = encode(parts, identity=self._identity(moment.batch))
-        kind = "whole" if whole else "changed"
-        return self._save(data, moment, kind, counts=counts, chunks=sum(len(part.ids) for part in parts))
+        name = manifests.segment_name(batch=moment.batch, number=coming.number)
+        data = encode(parts, identity=self._identity(name))
+        kind: Kind = "whole" if coming.whole else "changed"
+        return self._save(data, coming, moment, kind, counts=counts, chunks=sum(len(part.ids) for part in parts))
 
-    def save_table(self, table: pa.Table, moment: Moment) -> Record:
+    def save_table(self, table: pa.Table, coming: Coming, moment: Moment) -> Record:
         """As ``save``, for what an operator's own ``backup`` returned."""
         sink = pa.BufferOutputStream()
         with ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
-        return self._save(sink.getvalue(), moment, "custom", counts=(), chunks=0)
+        return self._save(sink.getvalue(), coming, moment, "custom", counts=(), chunks=0)
 
-    def load(self) -> Restored:
-        """All backups laid over each other, with whatever is damaged replaced by an older version of it."""
-        found = self._found()
-        if not found.records:
-            restored = Restored(record=None)
-        elif found.records[-1].kind == "custom":
-            restored = self._load_custom(found.records)
-        else:
-            restored = self._overlay(found.records)
-        if found.damaged:
-            newer = f"{found.damaged} newer manifests in {self.place} are damaged"
-            restored = replace(restored, damage=(*restored.damage, newer))
-        return restored
+    def load(self, *, batch_max: int) -> Restored:
+        """Backups of batches up to ``batch_max`` laid over each other; nothing is changed.
 
-    def _save(self, data: pa.Buffer, moment: Moment, kind: str, *, counts: tuple[int, ...], chunks: int) -> Record:
-        found = self._found()
+        Whatever is damaged is replaced by an older version of it.
+        """
+        kept = _up_to(self._found(batch_max)[0], batch_max)
+        restored = self._restored(kept.records)
+        if not kept.damaged:
+            return restored
+        newer = f"{kept.damaged} newer manifests in {self.place} are damaged or missing"
+        return replace(restored, complete=False, damage=(*restored.damage, newer))
+
+    def _save(
+        self, data: pa.Buffer, coming: Coming, moment: Moment, kind: Kind, *, counts: tuple[int, ...], chunks: int
+    ) -> Record:
         record = Record(
-            name=f"segment-{moment.batch:010d}-{found.number + 1:08d}.arrow",
-            kind=kind,  # type: ignore[arg-type]
+            name=manifests.segment_name(batch=moment.batch, number=coming.number),
+            kind=kind,
+            fresh=coming.fresh,
             batch=moment.batch,
             seq=moment.seq,
             failures=moment.failures,
@@ -155,21 +174,31 @@ class ShardStore:
             checksum=checksum(data),
         )
         self._files.write(record.name, data)
-        self._write(found.succeeded(records=_retained((*found.records, record)), damaged=0))
+        self._write(
+            replace(
+                coming.base,
+                number=coming.number,
+                failures=max(coming.base.failures, moment.failures),
+                records=_retained((*coming.base.records, record)),
+                damaged=0,
+            )
+        )
         return record
 
-    def _load_custom(self, records: tuple[Record, ...]) -> Restored:
-        damage: list[str] = []
-        for record in reversed(records):
-            data = self._read(record)
-            if data is not None and checksum(data) == record.checksum:
-                table = ipc.open_file(pa.py_buffer(data)).read_all()
-                return Restored(record=record, table=table, lost_chunks=len(damage), damage=tuple(damage))
-            damage.append(f"{record.name} is {'missing' if data is None else 'damaged'}")
-        return Restored(record=None, lost_chunks=len(damage), damage=tuple(damage))
+    def _restored(self, records: tuple[Record, ...]) -> Restored:
+        if not records:
+            return Restored(record=None)
+        newest = records[-1]
+        if newest.kind != "custom":
+            return self._overlay(records)
+        data = self._read(newest)
+        if data is not None and checksum(data) == newest.checksum:
+            return Restored(record=newest, table=ipc.open_file(pa.py_buffer(data)).read_all())
+        older = self._restored(() if newest.fresh else records[:-1])
+        sentence = f"{newest.name} is {_state(data)}"
+        return replace(older, complete=False, lost_chunks=older.lost_chunks + 1, damage=(sentence, *older.damage))
 
     def _overlay(self, records: tuple[Record, ...]) -> Restored:
-        counts = records[-1].counts
         layers, lost, damage = self._layers(records)
         chunks, valid_counts = [], []
         for array in range(self._arrays):
@@ -186,28 +215,30 @@ class ShardStore:
         return Restored(
             record=records[-1],
             chunks=chunks,
-            counts=counts,
+            counts=records[-1].counts,
             valid_counts=valid_counts,
+            complete=lost == 0 and layers[0][0].starts_generation,
             lost_chunks=lost,
             damage=tuple(damage),
         )
 
     def _layers(self, records: tuple[Record, ...]) -> tuple[list[tuple[Record, list[Chunks]]], int, list[str]]:
-        """What can be read, oldest first, from the newest intact whole backup on; chunks lost; what was damaged."""
+        """What can be read, oldest first, from the newest complete whole backup on; chunks lost; what was damaged."""
         layers: list[tuple[Record, list[Chunks]]] = []
         lost, damage = 0, list[str]()
         for record in reversed(records):
+            if record.kind == "custom":
+                break
             data = self._read(record)
             intact = data is not None and checksum(data) == record.checksum
-            parts = decode(data or b"", arrays=self._arrays, identity=self._identity(record.batch), intact=intact)
+            parts = decode(data or b"", counts=record.counts, identity=self._identity(record.name), intact=intact)
             layers.append((record, parts))
-            if intact and record.starts_generation:
+            missing = record.chunks - sum(len(part.ids) for part in parts)
+            if not intact or missing:
+                damage.append(f"{record.name} is {_state(data)}: {missing} of {record.chunks} chunks lost")
+            lost += missing
+            if record.fresh or (record.starts_generation and not missing):
                 break
-            if not intact:
-                missing = record.chunks - sum(len(part.ids) for part in parts)
-                lost += missing
-                state = "missing" if data is None else "damaged"
-                damage.append(f"{record.name} is {state}: {missing} of {record.chunks} chunks lost")
         return layers[::-1], lost, damage
 
     def _read(self, record: Record) -> bytes | None:
@@ -216,25 +247,53 @@ class ShardStore:
         except FileNotFoundError:
             return None
 
-    def _write(self, manifest: Manifest) -> None:
-        manifests.write(self._files, manifest)
-        before = self._cached
-        self._cached = manifest
-        kept = {_manifest_name(manifest), *(record.name for record in manifest.records)}
-        if before is not None:
-            kept |= {_manifest_name(before), *(record.name for record in before.records)}
-        for name in self._files.names():
-            if name not in kept:
-                self._files.remove(name)
+    def _look(self) -> tuple[Manifest | None, list[str]]:
+        """The newest intact manifest, and all files."""
+        names = self._files.names()
+        newest = manifests.manifest_names(names)[-1:]
+        if self._cached is None or newest != [self._cached.name]:
+            self._cached = manifests.read_newest(
+                self._files, graph=self._graph, operator=self._operator, shard=self._shard, layout=self._layout
+            )
+        return self._cached, names
 
-    def _found(self) -> Manifest:
-        found = self.manifest()
+    def _found(self, batch_max: int) -> tuple[Manifest, list[str]]:
+        """The newest intact manifest with all gaps known if batches up to ``batch_max`` are committed; all files."""
+        found, names = self._look()
         if found is None:
-            raise BackupError(f"There are no backups in {self._files.place}, though there were some before.")
-        return found
+            raise FileNotFoundError("there are no backups, though there were some before")
+        gap = any(batch <= batch_max for batch in _unnamed(found, names).values())
+        return replace(found, damaged=found.damaged + gap), names
 
-    def _identity(self, batch: int) -> str:
-        return f"{self._graph}/{self._operator}/{self._shard}/{self._layout}/{batch}"
+    def _write(self, manifest: Manifest) -> None:
+        """Make a manifest durable, then drop what neither it nor the one before it names."""
+        manifests.write(self._files, manifest)
+        kept = {record.name for record in manifest.records} | {manifest.name}
+        if self._cached is not None:
+            kept |= {record.name for record in self._cached.records} | {self._cached.name}
+        self._cached = manifest
+        self._files.tidy(lambda name: manifests.number_of(name) > 0 and name not in kept)
+
+    def _identity(self, name: str) -> str:
+        return f"{self._graph}/{self._operator}/{self._shard}/{self._layout}/{name}"
+
+
+def _up_to(found: Manifest, batch_max: int) -> Manifest:
+    """The manifest without batches after ``batch_max``; gaps that a dropped fresh backup made good are open again."""
+    kept = tuple(record for record in found.records if record.batch <= batch_max)
+    gaps = sum(record.fresh for record in found.records[len(kept) :])
+    return replace(found, records=kept, damaged=found.damaged + gaps)
+
+
+def _compaction_due(records: tuple[Record, ...]) -> bool:
+    changed_bytes = 0
+    for changed_count, record in enumerate(reversed(records)):
+        if record.kind == "custom":
+            return True
+        if record.starts_generation:
+            return changed_bytes > record.bytes or changed_count >= CHANGED_MAX
+        changed_bytes += record.bytes
+    return True
 
 
 def _retained(records: tuple[Record, ...]) -> tuple[Record, ...]:
@@ -243,5 +302,15 @@ def _retained(records: tuple[Record, ...]) -> tuple[Record, ...]:
     return records[starts[-GENERATIONS] :] if len(starts) > GENERATIONS else records
 
 
-def _manifest_name(manifest: Manifest) -> str:
-    return f"manifest-{manifest.number:08d}.json"
+def _unnamed(found: Manifest, names: list[str]) -> dict[str, int]:
+    """The segments newer than the manifest, and their batches."""
+    batches = {name: manifests.segment_batch(name) for name in names if manifests.number_of(name) > found.number}
+    return {name: batch for name, batch in batches.items() if batch is not None}
+
+
+def _next_number(names: list[str]) -> int:
+    return 1 + max(map(manifests.number_of, names), default=0)
+
+
+def _state(data: bytes | None) -> str:
+    return "missing" if data is None else "damaged"

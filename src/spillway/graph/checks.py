@@ -5,6 +5,7 @@
 known, keys exist and can be hashed, cycles lead only through feedback.
 """
 
+import math
 from collections import Counter
 from types import MappingProxyType
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from spillway.errors import GraphError
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ
+from spillway.graph.given import check_whole
 from spillway.graph.graph import CheckedGraph, Edge, Exit, Graph, Source, Stream
 
 
@@ -86,13 +88,23 @@ def _order(edges: tuple[Edge, ...], operators: dict[str, Declaration]) -> list[s
         ready = [name for name, needs in waiting.items() if needs <= set(order)]
         if not ready:
             raise GraphError(
-                f"Operators {', '.join(sorted(waiting))} form a cycle. A stream that goes upstream must be connected "
-                f"with feedback=True."
+                f"Operators {', '.join(sorted(_cycle(waiting)))} form a cycle. A stream that goes upstream must be "
+                f"connected with feedback=True."
             )
         order += ready
         for name in ready:
             del waiting[name]
     return order
+
+
+def _cycle(waiting: dict[str, set[str]]) -> set[str]:
+    """Of operators that wait for each other, those on a cycle, without what merely reads from one."""
+    name = next(iter(waiting))
+    path: list[str] = []
+    while name not in path:
+        path.append(name)
+        name = next(needed for needed in waiting[name] if needed in waiting)
+    return set(path[path.index(name) :])
 
 
 def _schemas(
@@ -102,22 +114,41 @@ def _schemas(
     for name in order:
         operator = operators[name]
         came = {edge.port: schemas[edge.stream] for edge in edges if edge.node == name and not edge.feedback}
-        for port, schema in operator.output_schemas(came).items():
-            if SEQ not in schema.names or schema.field(SEQ).type != pa.int64():
-                raise GraphError(f"Operator {name!r}: output {port!r} must keep the column 'seq' of int64.")
+        declared = operator.output_schemas(came)
+        if set(declared) != set(operator.outputs):
+            raise GraphError(
+                f"Operator {name!r} has output ports {', '.join(operator.outputs)}; it gives schemas for "
+                f"{', '.join(declared) or 'none'}."
+            )
+        for port, schema in declared.items():
+            _check_output(name, port, schema)
             schemas[Stream(name, port)] = schema
     return schemas
 
 
+def _check_output(name: str, port: str, schema: pa.Schema) -> None:
+    for column, count in Counter(schema.names).items():
+        if count > 1:
+            raise GraphError(
+                f"Operator {name!r}: output {port!r} has {count} columns named {column!r}; name them apart."
+            )
+    if SEQ not in schema.names or schema.field(SEQ).type != pa.int64():
+        came = ", ".join(f"{column.name} {column.type}" for column in schema)
+        raise GraphError(f"Operator {name!r}: output {port!r} must keep the column 'seq' of int64; it has {came}.")
+
+
 def _check_operator(operator: Declaration, edges: tuple[Edge, ...], schemas: dict[Stream, pa.Schema]) -> None:
-    if operator.shards is not None and operator.shards < 1:
-        raise GraphError(f"Operator {operator.name!r}: shards must be 1 or more; got {operator.shards}.")
+    if operator.shards is not None:
+        check_whole(f"Operator {operator.name!r}: shards", operator.shards, least=1)
     if operator.shards is not None and operator.shards > 1 and not operator.key:
         raise GraphError(f"Operator {operator.name!r}: {operator.shards} shards want a key to spread tuples by.")
     if operator.key and not operator.stateful:
         raise GraphError(f"Operator {operator.name!r} keeps no state, so a key has no meaning for it.")
-    if not operator.outputs_per_tuple_max >= 0:
-        raise GraphError(f"Operator {operator.name!r}: outputs_per_tuple_max must be 0 or more.")
+    if not 0 <= operator.outputs_per_tuple_max < math.inf:
+        raise GraphError(
+            f"Operator {operator.name!r}: outputs_per_tuple_max must be a number, 0 or more; got "
+            f"{operator.outputs_per_tuple_max!r}."
+        )
     for edge in edges:
         if edge.node != operator.name or edge.feedback:
             continue

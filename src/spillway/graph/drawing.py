@@ -2,6 +2,8 @@
 
 from spillway.graph.graph import Edge, Exit, Graph, Node, Source
 
+_MERMAID_ENTITIES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": " "}
+
 
 def draw_mermaid(graph: Graph) -> str:
     """A Mermaid flowchart: sources and sinks rounded, operators with state doubled, feedback dotted."""
@@ -10,12 +12,14 @@ def draw_mermaid(graph: Graph) -> str:
     named = [*graph.nodes, *(end for edge in graph.edges for end in (edge.stream.node, edge.node))]
     ids = {name: f"n{i}" for i, name in enumerate(dict.fromkeys(named))}
     for name, node in graph.nodes.items():
-        label = "<br/>".join(part.replace('"', "'") for part in _label(node))
+        label = "<br/>".join(map(_mermaid_text, _label(node)))
         left, right = _mermaid_shape(node)
         lines.append(f'  {ids[name]}{left}"{label}"{right}')
+    for name in [name for name in ids if name not in graph.nodes]:
+        lines.append(f'  {ids[name]}["{_mermaid_text(name)} (not in the graph)"]')
     for edge in graph.edges:
         arrow = "-.->" if edge.feedback else "-->"
-        lines.append(f"  {ids[edge.stream.node]} {arrow}{_port_label(graph, edge, '|{}|')} {ids[edge.node]}")
+        lines.append(f"  {ids[edge.stream.node]} {arrow}{_mermaid_port(graph, edge)} {ids[edge.node]}")
     return "\n".join(lines) + "\n"
 
 
@@ -37,7 +41,8 @@ def draw_text(graph: Graph) -> str:
         for edge in graph.edges:
             if edge.stream.node == name:
                 arrow = "~> " if edge.feedback else "-> "
-                visit(edge.node, depth + 1, arrow + _port_label(graph, edge, "[{}] "))
+                port = _port_to_tell(graph, edge)
+                visit(edge.node, depth + 1, arrow + (f"[{port}] " if port else ""))
 
     for name, node in graph.nodes.items():
         if isinstance(node, Source):
@@ -67,9 +72,23 @@ def _mermaid_shape(node: Node) -> tuple[str, str]:
     return ("[[", "]]") if node.stateful else ("[", "]")
 
 
-def _port_label(graph: Graph, edge: Edge, form: str) -> str:
+def _mermaid_port(graph: Graph, edge: Edge) -> str:
+    port = _port_to_tell(graph, edge)
+    return f'|"{_mermaid_text(port)}"|' if port else ""
+
+
+def _mermaid_text(text: str) -> str:
+    """Text for between double quotes, where Mermaid reads HTML, Markdown, and entities that begin with ``#``.
+
+    >>> _mermaid_text('a "b" <c> #1')
+    'a #quot;b#quot; #lt;c#gt; #35;1'
+    """
+    return "".join(_MERMAID_ENTITIES.get(character, character) for character in text)
+
+
+def _port_to_tell(graph: Graph, edge: Edge) -> str:
     """The port's name where there is more than one to tell apart."""
     node = graph.nodes.get(edge.node)
     if node is None or isinstance(node, Source | Exit) or len(node.inputs) == 1:
         return ""
-    return form.format(edge.port)
+    return edge.port

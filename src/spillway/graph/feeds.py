@@ -5,24 +5,23 @@ says all there is to say about it, so both runtimes read the same batches, any o
 """
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import ipc
 
 from spillway.errors import GraphError, InputError
+from spillway.graph.files import Format, Slice, look_at, read_slice
+from spillway.graph.given import check_whole
 
 SEQ = "seq"
 SEQ_FIELD = pa.field(SEQ, pa.int64(), nullable=False)
 
-Format = Literal["parquet", "arrow", "text"]
-_SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".txt": "text"}
-_TEXT_SCHEMA = pa.schema([pa.field("line", pa.string(), nullable=False)])
+SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".txt": "text"}
 
 
 class Feed(Protocol):
@@ -47,7 +46,7 @@ class Generator:
     """Pieces made by a function of their number: the same number always gives the same tuples.
 
     ``make(piece)`` returns a record batch of ``schema``, which has an int64 column ``seq`` that ascends strictly
-    within a piece and from piece to piece.
+    within a piece and from piece to piece. Only the former is checked.
     """
 
     make: Callable[[int], pa.RecordBatch]
@@ -57,31 +56,34 @@ class Generator:
 
     def __post_init__(self) -> None:
         check_seq(self.schema, "Generator")
-        if self.pieces < 0 or self.pieces_per_batch < 1:
-            raise GraphError(f"Generator: pieces must be 0 or more, pieces_per_batch 1 or more; got {self!r}.")
+        check_whole("Generator: pieces", self.pieces, least=0)
+        check_whole("Generator: pieces_per_batch", self.pieces_per_batch, least=1)
 
     def read(self, piece: int) -> pa.RecordBatch:
         batch = self.make(piece)
+        if not isinstance(batch, pa.RecordBatch):
+            raise InputError(f"Generator: piece {piece} should be a record batch; got {type(batch).__name__}.")
         if batch.schema != self.schema:
             raise InputError(f"Generator: piece {piece} should have {_names(self.schema)}; got {_names(batch.schema)}.")
+        check_ascending(batch, f"Generator: piece {piece}")
         return batch
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class _Piece:
     path: str
-    first_row: int
-    rows: int
+    part: Slice
     first_seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Files read in the order of their names: Parquet, Arrow (IPC file format) or text, one tuple per line.
+    """Files read in the order of their names: Parquet, Arrow (IPC file format) or UTF-8 text, one tuple per line.
 
-    ``paths`` is a file, a folder, or a list of them. Files are looked at when the trace is made: one that cannot be
-    read, or that has other columns than the first, is refused then. If there is a column ``seq`` it numbers the
-    tuples; otherwise they are numbered from 0 as they come.
+    ``paths`` is a file, a folder, or a list of them. In a folder, numbers count by value (``part-9`` before
+    ``part-10``) and whatever is named with a leading ``.`` or ``_`` is left out. Files are looked at when the trace is
+    made: one that cannot be read, or that lacks a column of the first, is refused then. If there is a column ``seq`` it
+    numbers the tuples, whether or not it is among ``columns``; otherwise they are numbered from 0 as they come.
     """
 
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -90,55 +92,53 @@ class Trace:
     rows_per_piece: int = 100_000
     pieces_per_batch: int = 1
     schema: pa.Schema = field(init=False)
-    _slices: tuple[_Slice, ...] = field(init=False, repr=False)
+    _pieces: tuple[_Piece, ...] = field(init=False, repr=False)
+    _stored: pa.Schema = field(init=False, repr=False)  # what is read from files: the schema, with or without seq
 
     def __post_init__(self) -> None:
-        if self.rows_per_piece < 1 or self.pieces_per_batch < 1:
-            raise GraphError("Trace: rows_per_piece and pieces_per_batch must be 1 or more.")
+        check_whole("Trace: rows_per_piece", self.rows_per_piece, least=1)
+        check_whole("Trace: pieces_per_batch", self.pieces_per_batch, least=1)
         files = _list_files(self.paths)
-        slices: list[_Slice] = []
-        first: pa.Schema | None = None
+        pieces: list[_Piece] = []
+        stored: pa.Schema | None = None
         seq = 0
         for path in files:
-            schema, rows = _look_at(path, self._format_of(path))
-            schema = _select(schema, self.columns, path)
-            first = first or schema
-            _check_same(schema, first, path, files[0])
-            for start in range(0, rows, self.rows_per_piece):
-                count = min(self.rows_per_piece, rows - start)
-                slices.append(_Slice(str(path), start, count, seq))
-                seq += count
-        assert first is not None
-        schema = first if SEQ in first.names else first.insert(0, SEQ_FIELD)
+            schema, slices = look_at(path, self._format_of(path), rows_per_slice=self.rows_per_piece)
+            stored = stored or _select(schema, self.columns, path)
+            _check_same(schema, stored, path, files[0])
+            for part in slices:
+                pieces.append(_Piece(str(path), part, seq))
+                seq += part.rows
+        assert stored is not None
+        schema = stored if SEQ in stored.names else stored.insert(0, SEQ_FIELD)
         object.__setattr__(self, "schema", check_seq(schema, "Trace"))
-        object.__setattr__(self, "_slices", tuple(slices))
+        object.__setattr__(self, "_pieces", tuple(pieces))
+        object.__setattr__(self, "_stored", stored)
 
     @property
     def pieces(self) -> int:
-        return len(self._slices)
+        return len(self._pieces)
 
     @property
     def rows(self) -> int:
-        return sum(part.rows for part in self._slices)
+        return sum(piece.part.rows for piece in self._pieces)
 
     def read(self, piece: int) -> pa.RecordBatch:
-        part = self._slices[piece]
-        names = [name for name in self.schema.names if name != SEQ or self._has_seq(part.path)]
-        table = _read(part, self._format_of(Path(part.path)), names)
-        if SEQ not in table.column_names:
-            numbers = np.arange(part.first_seq, part.first_seq + part.rows)
-            table = table.add_column(0, SEQ_FIELD, pa.array(numbers))
+        wanted = self._pieces[piece]
+        path = Path(wanted.path)
+        table = read_slice(path, self._format_of(path), wanted.part, self._stored)
+        if SEQ not in self._stored.names:
+            table = table.add_column(0, SEQ_FIELD, pa.array(np.arange(wanted.part.rows) + wanted.first_seq))
         columns = [table[name].combine_chunks() for name in self.schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        check_ascending(batch, f"Trace: {path}")
+        return batch
 
     def _format_of(self, path: Path) -> Format:
-        found = self.format or _SUFFIXES.get(path.suffix.lower())
+        found = self.format or SUFFIXES.get(path.suffix.lower())
         if found is None:
-            raise GraphError(f"Trace: {path}: name its format ({', '.join(sorted(set(_SUFFIXES.values())))}).")
+            raise GraphError(f"Trace: {path}: name its format ({', '.join(sorted(set(SUFFIXES.values())))}).")
         return found
-
-    def _has_seq(self, path: str) -> bool:
-        return SEQ in _look_at(Path(path), self._format_of(Path(path)))[0].names
 
 
 def check_seq(schema: pa.Schema, who: str) -> pa.Schema:
@@ -148,65 +148,49 @@ def check_seq(schema: pa.Schema, who: str) -> pa.Schema:
     return schema
 
 
+def check_ascending(batch: pa.RecordBatch, who: str) -> None:
+    """Refuse tuples whose ``seq`` is missing, or does not ascend strictly."""
+    if batch[SEQ].null_count:
+        raise InputError(f"{who}: every tuple wants a 'seq'; {batch[SEQ].null_count} of {batch.num_rows} have none.")
+    seqs = np.asarray(batch[SEQ])
+    wrong = np.flatnonzero(seqs[1:] <= seqs[:-1])
+    if wrong.size:
+        raise InputError(
+            f"{who}: 'seq' must ascend strictly; row {wrong[0]} has {seqs[wrong[0]]} and the next {seqs[wrong[0] + 1]}."
+        )
+
+
 def _list_files(paths: Any) -> list[Path]:
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    given = [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     files: list[Path] = []
-    for path in map(Path, given):
+    for path in given:
         if path.is_dir():
-            files += sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")))
+            files += sorted(_visible_files(path), key=_numbers_by_value)
         elif path.is_file():
             files.append(path)
         else:
             raise InputError(f"Trace: there is no file or folder {path}.")
     if not files:
-        raise InputError(f"Trace: there are no files in {', '.join(map(str, given))}.")
+        raise InputError(f"Trace: there are no files in {', '.join(map(str, given)) or 'an empty list'}.")
     return files
 
 
-def _look_at(path: Path, format: Format) -> tuple[pa.Schema, int]:
-    """Schema and number of rows."""
-    try:
-        if format == "parquet":
-            metadata = pq.read_metadata(path)
-            return metadata.schema.to_arrow_schema().remove_metadata(), metadata.num_rows
-        if format == "arrow":
-            with ipc.open_file(path) as reader:
-                return reader.schema.remove_metadata(), reader.count_rows()
-        return _TEXT_SCHEMA, len(_lines(path))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Trace: {path} is not a readable {format} file ({_first_line(error)}).") from error
+def _visible_files(folder: Path) -> list[Path]:
+    """Files below a folder, without what Spark and our own sinks keep there for themselves."""
+    return [
+        path for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    ]  # fmt: skip
 
 
-def _read(part: _Slice, format: Format, names: list[str]) -> pa.Table:
-    try:
-        if format == "text":
-            lines = _lines(Path(part.path))[part.first_row : part.first_row + part.rows]
-            return pa.table({"line": pa.array(lines, pa.string())})
-        if format == "parquet":
-            return _read_parquet(part, names)
-        with ipc.open_file(part.path) as reader:
-            return reader.read_all().select(names).slice(part.first_row, part.rows)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Trace: {part.path} can no longer be read ({_first_line(error)}).") from error
+def _numbers_by_value(path: Path) -> list[list[tuple[int, str]]]:
+    """A sort key for paths.
 
-
-def _read_parquet(part: _Slice, names: list[str]) -> pa.Table:
-    """Only the row groups that hold the slice."""
-    with pq.ParquetFile(part.path) as file:
-        wanted: list[int] = []
-        first_row = row = 0
-        for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            if row < part.first_row + part.rows and row + rows > part.first_row:
-                if not wanted:
-                    first_row = row
-                wanted.append(group)
-            row += rows
-        return file.read_row_groups(wanted, columns=names).slice(part.first_row - first_row, part.rows)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
+    >>> sorted([Path("batch=10/a"), Path("batch=9/b"), Path("batch=9/a")], key=_numbers_by_value)[0]
+    PosixPath('batch=9/a')
+    """
+    words = [re.findall(r"\d+|\D+", part) for part in path.parts]
+    return [[(int(word), word) if word.isdecimal() else (-1, word) for word in part] for part in words]
 
 
 def _select(schema: pa.Schema, columns: Sequence[str] | None, path: Path) -> pa.Schema:
@@ -215,7 +199,8 @@ def _select(schema: pa.Schema, columns: Sequence[str] | None, path: Path) -> pa.
     for name in columns:
         if name not in schema.names:
             raise InputError(f"Trace: {path} has no column {name!r}; it has {_names(schema)}.")
-    return pa.schema([schema.field(name) for name in columns])
+    numbered = [SEQ] if SEQ in schema.names else []
+    return pa.schema([schema.field(name) for name in dict.fromkeys([*numbered, *columns])])
 
 
 def _check_same(schema: pa.Schema, wanted: pa.Schema, path: Path, first: Path) -> None:
@@ -228,8 +213,5 @@ def _check_same(schema: pa.Schema, wanted: pa.Schema, path: Path, first: Path) -
 
 
 def _names(schema: pa.Schema) -> str:
-    return ", ".join(f"{column.name} {column.type}" for column in schema) or "no columns"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    described = (f"{column.name} {column.type}{'' if column.nullable else ' not null'}" for column in schema)
+    return ", ".join(described) or "no columns"

@@ -14,6 +14,7 @@ import pyarrow as pa
 from spillway.errors import GraphError
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, SEQ_FIELD, Feed
+from spillway.graph.given import check_name, check_whole
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
 
@@ -93,16 +94,23 @@ class CheckedGraph:
         return {port: self.schemas[Stream(operator, port)] for port in self.operators[operator].outputs}
 
     def downstream_outputs_max(self, operator: str) -> float:
-        """The most tuples at a sink that one output tuple of ``operator`` can cause: β^(m-i) of a pipeline.
+        """The most tuples at any one sink that one output tuple of ``operator`` can cause, or 1: β^(m-i) of a pipeline.
 
-        Taken along the path that multiplies most.
+        A tuple goes to everything that reads its port, so paths that meet again at a sink add up.
         """
-        factors = [
-            self.operators[edge.node].outputs_per_tuple_max * self.downstream_outputs_max(edge.node)
-            for edge in self.out_of(operator)
-            if edge.node in self.operators
-        ]
-        return max([1.0, *factors])
+        return max(1.0, *(self._outputs_max(operator, sink) for sink in self.exits))
+
+    def _outputs_max(self, operator: str, sink: str) -> float:
+        """The most tuples at ``sink`` that one output tuple of ``operator`` can cause, by whichever port it leaves."""
+        most = {sink: 1.0}  # tuples at the sink that one tuple arriving at a node can cause
+        for name in reversed(self.order):
+            by_port = dict.fromkeys(self.operators[name].outputs, 0.0)
+            for edge in self.out_of(name):
+                by_port[edge.stream.port] += most.get(edge.node, 0.0)
+            if name == operator:
+                return max(by_port.values())
+            most[name] = max(by_port.values()) * self.operators[name].outputs_per_tuple_max
+        raise KeyError(operator)
 
 
 class Graph:
@@ -112,9 +120,8 @@ class Graph:
     """
 
     def __init__(self, name: str, *, shards: int = 2) -> None:
-        _check_name("graph", name)
-        if shards < 1:
-            raise GraphError(f"Graph {name!r}: shards must be 1 or more; got {shards}.")
+        check_name("graph", name)
+        check_whole(f"Graph {name!r}: shards", shards, least=1)
         self.name = name
         self.shards = shards
         self._nodes: dict[str, Node] = {}
@@ -137,6 +144,11 @@ class Graph:
         if seq not in schema.names or schema.field(seq).type != pa.int64():
             came = ", ".join(f"{f.name} {f.type}" for f in schema)
             raise GraphError(f"Source {name!r}: a column {seq!r} of int64 is wanted to number tuples; got {came}.")
+        if seq != SEQ and SEQ in schema.names:
+            raise GraphError(
+                f"Source {name!r}: tuples are numbered by {seq!r}, which will be called {SEQ!r}, but there is a column "
+                f"{SEQ!r} already. Drop or rename it before the source."
+            )
         others = [column for column in schema if column.name != seq]
         self._enter(Source(name, data, pa.schema([SEQ_FIELD, *others]), seq))
         return Stream(name, "out")
@@ -152,23 +164,36 @@ class Graph:
                 f"Operator {operator.name!r} has input ports {', '.join(operator.inputs)}; got {len(streams)} streams"
                 + (f" and port {unknown[0]!r}." if unknown else ".")
             )
+        if not operator.outputs:
+            raise GraphError(
+                f"Operator {operator.name!r} has no output port; it wants at least one, if only to a sink."
+            )
+        reads = [*zip(operator.inputs, streams, strict=False), *ports.items()]
+        for _, stream in reads:
+            _check_stream(operator.name, stream)
         self._enter(operator)
-        for port, stream in [*zip(operator.inputs, streams, strict=False), *ports.items()]:
+        for port, stream in reads:
             self.connect(stream, operator.name, port)
         return Stream(operator.name, operator.outputs[0])
 
     def output(self, operator: Declaration, port: str) -> Stream:
         if port not in operator.outputs:
-            raise GraphError(f"Operator {operator.name!r} has no output port {port!r}; it has {operator.outputs}.")
+            raise GraphError(
+                f"Operator {operator.name!r} has no output port {port!r}; it has {', '.join(operator.outputs)}."
+            )
         return Stream(operator.name, port)
 
     def sink(self, name: str, stream: Stream, sink: Sink) -> None:
         """Let a stream out."""
+        _check_stream(name, stream)
+        if not isinstance(sink, Sink):
+            raise GraphError(f"Sink {name!r}: a sink such as Parquet(folder) is wanted; got {type(sink).__name__}.")
         self._enter(Exit(name, sink))
         self.connect(stream, name, "in")
 
     def connect(self, stream: Stream, node: str, port: str, *, feedback: bool = False) -> None:
         """Lead a stream to an input port; ``feedback`` for one that goes upstream, delivered in the next batch."""
+        _check_stream(node, stream)
         self._edges.append(Edge(stream, node, port, feedback))
 
     def checked(self) -> CheckedGraph:
@@ -187,7 +212,7 @@ class Graph:
         return styles[style](self)
 
     def _enter(self, node: Node) -> None:
-        _check_name("node", node.name)
+        check_name("node", node.name)
         if node.name in self._nodes:
             raise GraphError(f"Graph {self.name!r}: there are two nodes named {node.name!r}; names must be unique.")
         self._nodes[node.name] = node
@@ -197,7 +222,8 @@ def _is_feed(data: Any) -> bool:
     return hasattr(data, "read") and hasattr(data, "pieces_per_batch")
 
 
-def _check_name(what: str, name: str) -> None:
-    """Names become folder names and columns: keep them to what is safe everywhere."""
-    if not (name and len(name) <= 100 and all(c.isascii() and (c.isalnum() or c in "-_") for c in name)):
-        raise GraphError(f"A {what} is named with letters, digits, '-' and '_', at most 100; got {name!r}.")
+def _check_stream(reader: str, stream: object) -> None:
+    if not isinstance(stream, Stream):
+        raise GraphError(
+            f"{reader!r} wants to read a stream, as source() and add() return them; got {type(stream).__name__}."
+        )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spillway.errors import GraphError
+from spillway.graph.given import check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,9 @@ class Parquet(Sink):
     path: str
 
     def __post_init__(self) -> None:
-        if not self.path:
-            raise GraphError("Parquet: a folder is wanted; got an empty path.")
+        path: object = self.path
+        if not isinstance(path, str) or not path:
+            raise GraphError(f"Parquet: the path of a folder is wanted, as text; got {path!r}.")
 
     def describe(self) -> str:
         return f"Parquet({self.path})"
@@ -38,12 +40,18 @@ class Console(Sink):
 
     rows: int = 20
 
+    def __post_init__(self) -> None:
+        check_whole("Console: rows", self.rows, least=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory(Sink):
     """Kept in the driver, to be read with ``run.result(name)``; at most ``rows_max`` rows, then it is an error."""
 
     rows_max: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        check_whole("Memory: rows_max", self.rows_max, least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +67,7 @@ class ForEachBatch(Sink):
     """
 
     function: Callable[[Any, int], object]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise GraphError(f"ForEachBatch: a function of a batch and its number is wanted; got {self.function!r}.")

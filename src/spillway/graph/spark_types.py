@@ -48,4 +48,5 @@ def spark_schema(schema: pa.Schema, who: str) -> str:
             raise GraphError(
                 f"{who}: column {column.name!r} is {column.type}; Spark wants one of {', '.join(map(str, SPARK_OF))}."
             )
-    return ", ".join(f"`{column.name}` {SPARK_OF[column.type]}" for column in schema)
+    names = (column.name.replace("`", "``") for column in schema)
+    return ", ".join(f"`{name}` {SPARK_OF[column.type]}" for name, column in zip(names, schema, strict=True))

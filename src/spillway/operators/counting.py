@@ -14,8 +14,9 @@ from spillway.state.primitives import CellType, HashTable, KeyType, Metric
 class Count(Operator):
     """How many tuples each key has had, or the sum of one of their columns.
 
-    Puts out, once per batch, every key the batch touched with its new count. Integer columns are summed exactly, in 64
-    bits; the divergence after a failure is that of the counts, by default the largest error of any one key.
+    Puts out, once per batch, every key the batch touched with its new count, under the highest ``seq`` of the batch.
+    Integer columns are summed exactly, in 64 bits; the divergence after a failure is that of the counts, by default the
+    largest error of any one key.
     """
 
     ordered = False
@@ -34,6 +35,8 @@ class Count(Operator):
         dtype: CellType = "int64",
     ) -> None:
         super().__init__(name, key=key, protect=protect, shards=shards)
+        if len(self.key) != 1:
+            raise GraphError(f"Operator {name!r} counts by one key column; got {', '.join(self.key) or 'none'}.")
         self.value = value
         self.count_as = count_as
         self.counts = HashTable(key=key_type, metric=metric, dtype=dtype)
@@ -44,9 +47,10 @@ class Count(Operator):
         kind = inputs["in"].field(key).type
         wanted = pa.string() if self.counts.key == "string" else pa.int64()
         if kind != wanted:
+            fitting = {pa.int64(): "int64", pa.string(): "string"}.get(kind)
             raise GraphError(
-                f"Operator {self.name!r} counts keys of {wanted}; column {key!r} is {kind}. Say key_type="
-                f"{'int64' if kind == pa.int64() else 'string'!r}, or cast the column."
+                f"Operator {self.name!r} counts keys of {wanted}; column {key!r} is {kind}. "
+                + (f"Say key_type={fitting!r}." if fitting else "Cast the column.")
             )
         number = pa.int64() if self.counts.dtype == "int64" else pa.float64()
         if self.value is not None:

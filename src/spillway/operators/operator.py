@@ -71,6 +71,7 @@ class Operator:
         self._protect = protect
         self.seq = -1  # the highest seen in this batch
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
+        self.opened_state: Mapping[str, Primitive] = {}  # the primitives at work on a shard, once opened
 
     # -- declaration ------------------------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class Operator:
 
     def divergence(self) -> float:
         """How far the state is from the last durable backup: the sum over the primitives."""
-        return float(sum(getattr(self, name).divergence() for name in self.state()))
+        return float(sum(primitive.divergence() for primitive in self.opened_state.values()))
 
     def backup(self) -> pa.Table:
         """Override to store a table of one's own instead of changed chunks; ``recover`` must then undo it."""
@@ -161,7 +162,7 @@ class Operator:
         opened = copy.copy(self)
         opened.schemas = schemas
         bound = {name: primitive.bind(shard, name) for name, primitive in self.state().items() if shard}
-        opened.__dict__["opened_state"] = bound
+        opened.opened_state = bound
         for name, primitive in bound.items():
             # A class attribute that is a data descriptor (Number) finds its handle in opened_state.
             if not hasattr(type(primitive), "__set__"):

@@ -1,7 +1,7 @@
 """The run directory: what a run was, and what it did, for reports to read.
 
-    manifest.json            format, graph, settings, versions, machine, how it ended
-    progress/part-N.parquet  one row per shard and batch (``records.progress``)
+manifest.json            format, graph, settings, versions, machine, how it ended
+progress/part-N.parquet  one row per shard and batch (``records.progress``)
 """
 
 import json

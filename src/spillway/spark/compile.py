@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sql
 
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import CheckedGraph, Edge, Source
@@ -46,8 +46,7 @@ def _source_frame(spark: SparkSession, graph: CheckedGraph, source: Source) -> D
     name = f"spillway-{graph.name}-{source.name}"
     frame = source.data if feed is None else read_feed(spark, feed, name=name)
     columns = [
-        F.col(f"`{source.seq if column.name == SEQ else column.name}`").alias(column.name)
-        for column in source.schema
+        sql.col(f"`{source.seq if column.name == SEQ else column.name}`").alias(column.name) for column in source.schema
     ]
     return frame.select(*columns)
 
@@ -65,9 +64,9 @@ def _place(graph: CheckedGraph, stage: Stage, arriving: Layout) -> Column:
         if edge.node in stage.operators and operator is not None and operator.stateful:
             shards = graph.shards_of(edge.node)
             keys = [arriving.column(channel, name) for name in operator.key]
-            place = F.pmod(F.xxhash64(*keys), F.lit(shards)) if keys and shards > 1 else F.lit(0)
+            place = sql.pmod(sql.xxhash64(*keys), sql.lit(shards)) if keys and shards > 1 else sql.lit(0)
         else:
-            place = F.pmod(arriving.column(channel, SEQ), F.lit(stage.partitions))
+            place = sql.pmod(arriving.column(channel, SEQ), sql.lit(stage.partitions))
         places.append(place.cast("int"))
     return arriving.of_each(places)
 

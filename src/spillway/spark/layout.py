@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sql
 
 from spillway.graph.spark_types import spark_schema
 
@@ -47,9 +47,7 @@ class Layout:
         for i, schema in enumerate(self.schemas):
             kind = pa.struct(list(schema))
             columns.append(
-                pa.StructArray.from_arrays(batch.columns, fields=list(schema))
-                if i == channel
-                else pa.nulls(rows, kind)
+                pa.StructArray.from_arrays(batch.columns, fields=list(schema)) if i == channel else pa.nulls(rows, kind)
             )
         return pa.RecordBatch.from_arrays(columns, names=[CHANNEL, *map(_struct, range(len(self.schemas)))])
 
@@ -66,15 +64,15 @@ class Layout:
 
     def column(self, channel: int, name: str) -> Column:
         """A column of one stream in the table."""
-        return F.col(f"`{name}`") if self.flat else F.col(f"{_struct(channel)}.`{name}`")
+        return sql.col(f"`{name}`") if self.flat else sql.col(f"{_struct(channel)}.`{name}`")
 
     def of_each(self, expressions: list[Column]) -> Column:
         """The expression of whichever stream a row belongs to."""
         if self.flat:
             return expressions[0]
-        chosen = F.when(F.col(CHANNEL) == 0, expressions[0])
+        chosen = sql.when(sql.col(CHANNEL) == 0, expressions[0])
         for i, expression in enumerate(expressions[1:], 1):
-            chosen = chosen.when(F.col(CHANNEL) == i, expression)
+            chosen = chosen.when(sql.col(CHANNEL) == i, expression)
         return chosen
 
     def union(self, frames: list[DataFrame]) -> DataFrame:
@@ -84,11 +82,9 @@ class Layout:
         whole: DataFrame | None = None
         kinds = [f"struct<{_struct_fields(spark_schema(s, n))}>" for s, n in zip(self.schemas, self.names, strict=True)]
         for i, frame in enumerate(frames):
-            own = F.struct(*[F.col(f"`{name}`") for name in self.schemas[i].names])
-            structs = [
-                (own if j == i else F.lit(None)).cast(kind).alias(_struct(j)) for j, kind in enumerate(kinds)
-            ]
-            part = frame.select(F.lit(i).cast("int").alias(CHANNEL), *structs)
+            own = sql.struct(*[sql.col(f"`{name}`") for name in self.schemas[i].names])
+            structs = [(own if j == i else sql.lit(None)).cast(kind).alias(_struct(j)) for j, kind in enumerate(kinds)]
+            part = frame.select(sql.lit(i).cast("int").alias(CHANNEL), *structs)
             whole = part if whole is None else whole.unionByName(part)
         assert whole is not None
         return whole
@@ -97,7 +93,7 @@ class Layout:
         """The tuples of one stream out of the table."""
         if self.flat:
             return frame
-        return frame.where(F.col(CHANNEL) == channel).select(f"{_struct(channel)}.*")
+        return frame.where(sql.col(CHANNEL) == channel).select(f"{_struct(channel)}.*")
 
 
 def _struct(channel: int) -> str:

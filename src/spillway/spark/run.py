@@ -14,12 +14,13 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.errors import GraphError, RunError, SpillwayError
 from spillway.graph.graph import CheckedGraph, Graph
+from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.rundir import RunDirectory
@@ -31,7 +32,8 @@ from spillway.spark.task import RunContext, portable
 from spillway.state.folders import claim, default_root, wipe
 
 _PROGRESS_MAX = 100_000
-_RAISED = re.compile(r"spillway\.errors\.(\w+): (.+)")
+_RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
+_RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
 
 
 def run(
@@ -82,7 +84,8 @@ class Run:
         observe: Observer,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
-        operators = _kernels(self._graph, backups)
+        self._operators = _kernels(self._graph, backups)
+        self._backups = backups
         check_one_machine(spark)
         self._observe = observe
         self._temporary = tempfile.TemporaryDirectory(prefix="spillway-checkpoint-") if checkpoint is None else None
@@ -98,7 +101,7 @@ class Run:
         context = RunContext(
             run=uuid.uuid4().hex,
             graph=portable(self._graph),
-            operators=operators,
+            operators=self._operators,
             state=str(self.state),
             backups=backups,
             observe=observe,
@@ -161,6 +164,13 @@ class Run:
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""
         return self._outlets.result(sink)
+
+    def shard(self, operator: str, index: int) -> Operator:
+        """The operator at work on one shard, to look at its state once the run has ended."""
+        opened = OpenOperator(
+            self._operators[operator], graph=self._graph, index=index, state=self.state, backups=self._backups
+        )
+        return opened.operator
 
     def wipe(self) -> None:
         """Lose all shard memory, as a machine that stops does."""
@@ -259,10 +269,9 @@ def _as_ours(error: PySparkException) -> SpillwayError:
     raised = _RAISED.findall(str(error))
     if raised:
         name, message = raised[-1]
-        kind = getattr(errors, name, RunError)
-        found = SpillwayError.__new__(kind)
+        kind: type[SpillwayError] = getattr(errors, name, RunError)
+        found = kind.__new__(kind)
         found.args = (message.strip(),)
         return found
-    return RunError(f"Spark stopped the run: {str(error).strip().splitlines()[0]}")
-
-
+    by_user = _RAISED_BY_USER.findall(str(error))
+    return RunError(f"Spark stopped the run: {by_user[-1] if by_user else str(error).strip().splitlines()[0]}")

@@ -73,7 +73,7 @@ def query_settings(spark: SparkSession) -> Iterator[None]:
 
 def check_one_machine(spark: SparkSession) -> None:
     """Refuse a cluster of several machines: a shard's memory is on one, and tasks are not placed by it yet."""
-    master = spark.sparkContext.master
+    master = spark.sparkContext.master or ""
     if not master.startswith(("local", "spark://localhost", "spark://127.0.0.1")):
         raise GraphError(
             f"Spark runs on {master}, perhaps on several machines; shard memory is on one, and tasks cannot yet be "

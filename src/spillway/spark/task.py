@@ -72,9 +72,7 @@ class StageTask:
             if segment.progress:
                 context.report(segment.progress)
 
-    def _deliver(
-        self, segment: Segment, channel: int, batch: pa.RecordBatch
-    ) -> Iterator[tuple[Edge, pa.RecordBatch]]:
+    def _deliver(self, segment: Segment, channel: int, batch: pa.RecordBatch) -> Iterator[tuple[Edge, pa.RecordBatch]]:
         if self.sources:
             return segment.from_source(self.sources[channel], batch)
         return segment.arrive(self.stage.arriving[channel], batch)

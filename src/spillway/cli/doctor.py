@@ -1,0 +1,87 @@
+"""``spillway doctor``: what is installed, what is missing, what to do."""
+
+import argparse
+import os
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from spillway.cli.output import PEOPLE, print_json, size
+from spillway.spark.java import java_found
+from spillway.state.folders import default_root
+
+_PACKAGES = ("pyspark", "pyarrow", "numpy", "numba", "pandas", "fsspec", "xxhash", "rich")
+_SHARED_MEMORY_MIN_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    what: str
+    fine: bool
+    found: str
+    to_do: str = ""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """No options of its own."""
+
+
+def main(options: argparse.Namespace) -> int:
+    findings = [_python(), *map(_package, _PACKAGES), _java(), _shared_memory(), _cores(), _kernel_cache()]
+    fine = all(finding.fine for finding in findings)
+    if options.json:
+        print_json({"fine": fine, "findings": [asdict(finding) for finding in findings]})
+        return 0 if fine else 1
+    for finding in findings:
+        mark = "[green]ok[/]     " if finding.fine else "[red]missing[/]"
+        PEOPLE.print(f"{mark}  {finding.what}: {finding.found}")
+        if finding.to_do:
+            PEOPLE.print(f"         {finding.to_do}")
+    PEOPLE.print("All is well." if fine else "Something is missing; see above.")
+    return 0 if fine else 1
+
+
+def _python() -> Finding:
+    found = sys.version.split()[0]
+    return Finding("Python", sys.version_info >= (3, 11), found, "" if sys.version_info >= (3, 11) else "Use 3.11+.")
+
+
+def _package(name: str) -> Finding:
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Finding(name, False, "not installed", "Run './run help', which installs everything, or pip install it.")
+    if name == "pandas" and int(found.split(".")[0]) >= 3:
+        return Finding(name, False, found, "PySpark 4.3 does not work with pandas 3: install one below 3.")
+    return Finding(name, True, found)
+
+
+def _java() -> Finding:
+    java = java_found()
+    to_do = "" if java.fine else "Install one: apt-get install openjdk-17-jre-headless, then set JAVA_HOME if needed."
+    return Finding("Java 17+ with the module jdk.incubator.vector", java.fine, java.found, to_do)
+
+
+def _shared_memory() -> Finding:
+    root = default_root()
+    place = root if root.exists() else root.parent
+    if not os.access(place, os.W_OK):
+        return Finding("Memory for state", False, f"{place} is not writable", "Name a folder with state=.")
+    free_bytes = shutil.disk_usage(place).free
+    enough = free_bytes >= _SHARED_MEMORY_MIN_BYTES
+    to_do = "" if enough else "Free some ('spillway clean'), mount a larger one, or name another folder with state=."
+    return Finding("Memory for state", enough, f"{place}, {size(free_bytes)} free", to_do)
+
+
+def _cores() -> Finding:
+    return Finding("Cores", True, str(os.cpu_count()))
+
+
+def _kernel_cache() -> Finding:
+    place = os.environ.get("NUMBA_CACHE_DIR", "")
+    if place:
+        return Finding("Compiled kernels", True, f"cached in {place}")
+    return Finding("Compiled kernels", True, "cached beside the sources, where that is writable")

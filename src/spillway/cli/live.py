@@ -1,0 +1,58 @@
+"""The live table of a run: backups, divergence, failures, per operator."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import RenderableType
+from rich.live import Live
+from rich.table import Table
+
+from spillway.cli.output import PROGRESS, rate, size
+from spillway.records.summary import OperatorSummary
+from spillway.spark import Run
+
+_REFRESH_S = 0.5
+
+
+def watch(run: Run, title: str, *, quiet: bool) -> None:
+    """Show a run's progress until it ends; raises what stopped it."""
+    started_s = time.monotonic()
+    with _display(quiet) as show:
+        while not run.wait(_REFRESH_S):
+            show(_table(run.progress(), title, time.monotonic() - started_s))
+        show(_table(run.progress(), title, time.monotonic() - started_s))
+
+
+@contextmanager
+def _display(quiet: bool) -> Iterator:  # type: ignore[type-arg]
+    if quiet or not PROGRESS.is_terminal:
+        yield lambda renderable: None
+        return
+    with Live(console=PROGRESS, auto_refresh=False, transient=True) as live:
+
+        def show(renderable: RenderableType) -> None:
+            live.update(renderable, refresh=True)
+
+        yield show
+
+
+def _table(progress: list[OperatorSummary], title: str, elapsed_s: float) -> Table:
+    batch = max((summary.batch for summary in progress), default=-1)
+    table = Table(title=f"{title}: batch {batch}, {elapsed_s:.0f} s", title_justify="left")
+    table.add_column("operator")
+    for column in ("tuples", "rate", "backups", "written", "divergence", "failures", "recoveries", "state"):
+        table.add_column(column, justify="right")
+    for summary in progress:
+        table.add_row(
+            summary.operator,
+            f"{summary.tuples:,}",
+            rate(summary.tuples / elapsed_s if elapsed_s else 0),
+            f"{summary.backups} of {summary.backup_chances}",
+            size(summary.backup_bytes),
+            f"{summary.divergence_of_threshold:.0%} of allowed" if summary.divergence_of_threshold else "-",
+            str(summary.failures),
+            str(summary.recoveries),
+            size(summary.state_bytes),
+        )
+    return table

@@ -1,0 +1,64 @@
+"""``spillway``: find the command, run it, turn what goes wrong into one sentence."""
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+import spillway
+from spillway.errors import SpillwayError
+
+COMMANDS = {
+    "demo": "lose all memory three times in mid-stream and compare what each protection saves",
+    "run": "run an application on Spark",
+    "bench": "measure: wordcount against Spark's own state stores, or state alone",
+    "soak": "run random fault schedules, as many as there is time for",
+    "clean": "remove shard memory that no run uses any more",
+    "doctor": "say what is installed, what is missing and what to do",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser(given)
+    options = parser.parse_args(given)
+    try:
+        return int(options.main(options))
+    except SpillwayError as error:
+        if options.json:
+            print(json.dumps({"error": str(error), "kind": type(error).__name__}))
+        print(f"spillway: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("spillway: stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser(given: list[str]) -> argparse.ArgumentParser:
+    """The parser, with the options of the command asked for: the others' modules are not loaded."""
+    parser = argparse.ArgumentParser(
+        prog="spillway",
+        description="Streaming pipelines on Spark that survive failures without paying for perfection.",
+    )
+    parser.add_argument("--version", action="version", version=f"spillway {spillway.__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    asked = next((word for word in given if not word.startswith("-")), "")
+    for name, meaning in COMMANDS.items():
+        command = commands.add_parser(name, help=meaning, description=meaning[0].upper() + meaning[1:] + ".")
+        command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+        if name == asked:
+            module = importlib.import_module(f"spillway.cli.{name}")
+            module.add_options(command)
+            command.set_defaults(main=module.main)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

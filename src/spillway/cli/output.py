@@ -1,0 +1,61 @@
+"""How commands talk: tables for people on standard output, progress on standard error, JSON for programs."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+PEOPLE = Console(highlight=False)
+PROGRESS = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object; numbers that JSON does not know become null."""
+    print(json.dumps(_plain(value), indent=2))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table whose first column is left-aligned and whose others are figures."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*map(str, row))
+    PEOPLE.print(table)
+
+
+def size(count_bytes: float) -> str:
+    """Bytes for people.
+
+    >>> size(0), size(1536), size(2.5e9)
+    ('0 B', '1.5 kB', '2.5 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count_bytes) < 1000 or unit == "TB":
+            return f"{count_bytes:.0f} B" if unit == "B" else f"{count_bytes:.1f} {unit}"
+        count_bytes /= 1000
+    raise AssertionError
+
+
+def rate(per_s: float) -> str:
+    """A rate for people.
+
+    >>> rate(48_200), rate(1_250_000)
+    ('48 k/s', '1.25 M/s')
+    """
+    if not math.isfinite(per_s):
+        return "-"
+    return f"{per_s / 1e6:.2f} M/s" if per_s >= 1e6 else f"{per_s / 1e3:.0f} k/s"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,140 @@
+"""``spillway run APP``: an application on Spark, on made or real input."""
+
+import argparse
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from spillway.apps import APPS
+from spillway.apps.app import App, Value
+from spillway.cli.live import watch
+from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
+from spillway.cli.protection import FORMS, parse_protection
+from spillway.errors import GraphError
+from spillway.graph import Parquet
+from spillway.graph.protections import Exact
+from spillway.spark import run, session
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    apps = "; ".join(f"{app.name}: {app.description}" for app in APPS.values())
+    parser.add_argument("app", choices=sorted(APPS), metavar="APP", help=apps)
+    parser.add_argument("--input", type=Path, help="read this file or folder instead of generating input")
+    parser.add_argument("--tuples", type=_count, default=2_000_000, help="how many to generate (default: 2e6)")
+    parser.add_argument("--rows-per-batch", type=_count, default=100_000, help="tuples in a batch (default: 1e5)")
+    parser.add_argument("--seed", type=int, default=1, help="of the generated input (default: 1)")
+    parser.add_argument("--protect", type=parse_protection, default=Exact(), help=f"{FORMS} (default: exact)")
+    parser.add_argument("--shards", type=int, default=2, help="shards of the operator with state (default: 2)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the application; see --options"
+    )
+    parser.add_argument("--options", action="store_true", help="list the application's options and stop")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        help="records, output, backups and checkpoint; the same again resumes (default: a new one)",
+    )
+    parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
+    parser.add_argument("--draw", action="store_true", help="print the graph and stop")
+
+
+def main(options: argparse.Namespace) -> int:
+    app = APPS[options.app]
+    if options.options:
+        rows = [[o.name, o.default, o.meaning] for o in (*app.options, *app.generator_options)]
+        if options.json:
+            print_json({name: {"default": default, "meaning": meaning} for name, default, meaning in rows})
+        else:
+            print_table(f"Options of {app.name}", ["name", "default", "meaning"], rows)
+        return 0
+    graph_options, generator_options = _options(app, options.set)
+    directory = options.directory or Path("runs") / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{app.name}"
+    if options.input is not None:
+        feed = app.reader(options.input, rows_per_batch=options.rows_per_batch)
+    else:
+        feed = app.generator(
+            seed=options.seed,
+            tuples=options.tuples,
+            tuples_per_batch=options.rows_per_batch,
+            pieces_per_batch=2,
+            **generator_options,
+        )
+    graph = app.build(
+        feed,
+        protect=options.protect,
+        shards=options.shards,
+        sink=Parquet(str(directory / "output")),
+        **graph_options,
+    )
+    if options.draw:
+        PEOPLE.print(graph.draw(), end="", markup=False)
+        return 0
+    graph.checked()
+    started_s = time.monotonic()
+    with run(
+        graph,
+        session(master=options.master),
+        backups=directory / "backups",
+        checkpoint=directory / "checkpoint",
+        directory=directory,
+    ) as running:
+        began_s = time.monotonic()
+        watch(running, app.name, quiet=options.json)
+    elapsed_s = time.monotonic() - began_s
+    progress = running.progress()
+    if options.json:
+        print_json(
+            {
+                "app": app.name,
+                "directory": str(directory),
+                "seconds": elapsed_s,
+                "set_up_seconds": began_s - started_s,
+                "operators": [asdict(summary) for summary in progress],
+            }
+        )
+        return 0
+    print_table(
+        f"{app.name}: {elapsed_s:.1f} s",
+        ["operator", "tuples", "rate", "backups", "written", "failures", "recoveries", "state"],
+        [
+            [
+                summary.operator,
+                f"{summary.tuples:,}",
+                rate(summary.tuples / elapsed_s),
+                f"{summary.backups} of {summary.backup_chances}",
+                size(summary.backup_bytes),
+                summary.failures,
+                summary.recoveries,
+                size(summary.state_bytes),
+            ]
+            for summary in progress
+        ],
+    )
+    PEOPLE.print(f"Output, records and backups are in {directory}; the same --directory again resumes.", soft_wrap=True)
+    return 0
+
+
+def _options(app: App, given: list[str]) -> tuple[dict[str, Value], dict[str, Value]]:
+    """NAME=VALUE pairs as options of the graph and of the generator."""
+    graph: dict[str, Value] = {}
+    generator: dict[str, Value] = {}
+    for pair in given:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise GraphError(f"--set wants NAME=VALUE; got {pair!r}.")
+        for known, chosen in ((app.options, graph), (app.generator_options, generator)):
+            for option in known:
+                if option.name == name:
+                    chosen[name] = option.parse(text)
+        if name not in graph and name not in generator:
+            names = ", ".join(option.name for option in (*app.options, *app.generator_options))
+            raise GraphError(f"App {app.name!r} has no option {name!r}; it has {names}.")
+    return graph, generator
+
+
+def _count(text: str) -> int:
+    """A number of things, written as people write it: 2000000, 2e6, 2_000_000."""
+    number = float(text)
+    if number < 1 or not number.is_integer():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(number)

@@ -1,0 +1,50 @@
+"""Spark's own keyed count, for comparison: the same input, the same batches, state in Spark's state stores."""
+
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+
+Store = Literal["hdfs", "rocksdb"]
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_PROVIDERS: dict[Store, str] = {
+    "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+
+
+def stream_parquet(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
+    """A folder of Parquet files as a stream, one file per batch."""
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def count_with_spark(frame: DataFrame, spark: SparkSession, *, key: str, store: Store, checkpoint: Path) -> list[float]:
+    """Run ``groupBy(key).count()`` to the end of the input; returns the seconds each batch took."""
+    before = spark.conf.get(_PROVIDER, None)
+    ends: list[float] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        batch.write.format("noop").mode("overwrite").save()
+        ends.append(time.monotonic())
+
+    spark.conf.set(_PROVIDER, _PROVIDERS[store])
+    try:
+        query = (
+            frame.groupBy(key)
+            .count()
+            .writeStream.outputMode("update")
+            .foreachBatch(write)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+    finally:
+        if before is None:
+            spark.conf.unset(_PROVIDER)
+        else:
+            spark.conf.set(_PROVIDER, before)
+    query.awaitTermination()
+    return [end - start for start, end in pairwise(ends)]

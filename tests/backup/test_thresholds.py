@@ -1,0 +1,103 @@
+"""Thresholds: whatever fails, and however often, the losses add up to no more than the limit."""
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spillway.backup.keeper import Promise
+from spillway.backup.thresholds import FAILURES_MAX, threshold
+from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing
+
+LIMITS = st.floats(min_value=1e-6, max_value=1e15)
+ROUNDING = 1 + Fraction(1, 2**52)
+
+Threshold = Callable[..., float]
+
+
+def losses(formula: Threshold, limit: float, failing: list[int], *, shards: int, outputs_max: float) -> Fraction:
+    """What reaches the sink if every failure, in the order of shards given, costs as much as it may."""
+    failures: Counter[int] = Counter()
+    lost = Fraction(0)
+    for shard in failing:
+        lost += Fraction(
+            formula(limit, failures=failures[shard], shards=shards, downstream_outputs_max=outputs_max)
+        ) * Fraction(outputs_max)
+        failures[shard] += 1
+    return lost
+
+
+@given(limit=LIMITS, shards=st.integers(1, 64), outputs_max=st.floats(1, 1e6), data=st.data())
+def test_losses_of_any_sequence_of_failures_stay_within_the_limit(
+    limit: float, shards: int, outputs_max: float, data: st.DataObject
+) -> None:
+    failing = data.draw(st.lists(st.integers(0, shards - 1), max_size=60))
+    lost = losses(threshold, limit, failing, shards=shards, outputs_max=outputs_max)
+    assert lost <= Fraction(limit) * ROUNDING
+
+
+@given(limit=LIMITS, shards=st.integers(1, 64))
+def test_the_limit_is_used_up_to_the_last_half(limit: float, shards: int) -> None:
+    failing = [shard for shard in range(shards) for _ in range(20)]
+    lost = losses(threshold, limit, failing, shards=shards, outputs_max=1.0)
+    assert lost * ROUNDING >= Fraction(limit) * (1 - Fraction(1, 2**20))
+
+
+@pytest.mark.parametrize("exponent_off", [-1, +1])
+def test_another_exponent_breaks_one_of_the_two(exponent_off: int) -> None:
+    def wrong(limit: float, *, failures: int, shards: int, downstream_outputs_max: float) -> float:
+        right = threshold(limit, failures=failures, shards=shards, downstream_outputs_max=downstream_outputs_max)
+        return float(right / 2**exponent_off)
+
+    lost = losses(wrong, 100.0, [0] * 20 + [1] * 20, shards=2, outputs_max=1.0)
+    assert lost > 100 if exponent_off < 0 else lost < 51
+
+
+@given(limit=LIMITS, failures=st.integers(0, 200), shards=st.integers(1, 1000), outputs_max=st.floats(1, 1e6))
+def test_more_of_anything_allows_less(limit: float, failures: int, shards: int, outputs_max: float) -> None:
+    here = threshold(limit, failures=failures, shards=shards, downstream_outputs_max=outputs_max)
+    assert here > 0
+    assert threshold(limit, failures=failures + 1, shards=shards, downstream_outputs_max=outputs_max) == here / 2
+    assert threshold(limit, failures=failures, shards=shards + 1, downstream_outputs_max=outputs_max) < here
+    assert threshold(limit, failures=failures, shards=shards, downstream_outputs_max=outputs_max * 2) < here
+    assert threshold(limit * 2, failures=failures, shards=shards, downstream_outputs_max=outputs_max) > here
+
+
+@pytest.mark.parametrize(
+    ("failures", "shards", "outputs_max", "expected"),
+    [(0, 1, 1.0, 32.0), (1, 1, 1.0, 16.0), (0, 4, 1.0, 8.0), (2, 4, 1.0, 2.0), (0, 2, 8.0, 2.0), (3, 2, 2.0, 1.0)],
+)
+def test_values(failures: int, shards: int, outputs_max: float, expected: float) -> None:
+    assert threshold(64.0, failures=failures, shards=shards, downstream_outputs_max=outputs_max) == expected
+
+
+def test_after_very_many_failures_nothing_is_allowed() -> None:
+    assert threshold(1.0, failures=FAILURES_MAX, shards=1) > 0
+    assert threshold(1.0, failures=FAILURES_MAX + 1, shards=1) == 0
+    assert threshold(1e300, failures=10**9, shards=1) == 0
+
+
+def test_a_limit_of_zero_allows_nothing() -> None:
+    assert threshold(0.0, failures=0, shards=1) == 0
+
+
+@pytest.mark.parametrize(
+    ("protection", "failures_in_backup", "failures", "expected"),
+    [
+        (Approximate(theta=64.0), 0, 1, 16.0),
+        (Approximate(theta=64.0), 0, 2, 24.0),  # the backup knows of neither failure
+        (Approximate(theta=64.0), 1, 2, 8.0),
+        (Approximate(theta=64.0), 3, 3, 0.0),
+        (Exact(), 0, 5, 0.0),
+        (Checkpoint(every=10), 0, 1, float("inf")),
+        (Nothing(), 0, 1, float("inf")),
+    ],
+)
+def test_what_a_recovery_can_have_cost(
+    protection: Approximate, failures_in_backup: int, failures: int, expected: float
+) -> None:
+    promise = Promise(operator="flows", shard=0, shards=2, protection=protection)
+    assert promise.divergence_max(failures_in_backup=failures_in_backup, failures=failures) == expected

@@ -1,0 +1,52 @@
+"""Fixtures shared by all tests: a Spark session, and one runtime after the other."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import spillway as sw
+
+Results = dict[str, pa.Table]
+RunGraph = Callable[..., Results]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark session for all tests that need one."""
+    from spillway.spark import session
+
+    session_ = session(master="local[2,4]")
+    yield session_
+    session_.stop()
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def run_graph(request: pytest.FixtureRequest, tmp_path: Path) -> RunGraph:
+    """Run a graph to its end on one of the runtimes; returns what its Memory sinks were given, rows sorted."""
+
+    def run_locally(graph: sw.Graph, **options: Any) -> Results:
+        with sw.LocalRun(graph, backups=str(tmp_path / "backups"), **options) as run:
+            run.run()
+            return {name: in_order(run.result(name)) for name in memory_sinks(graph)}
+
+    def run_on_spark(graph: sw.Graph, **options: Any) -> Results:
+        from spillway.spark import run as run_spark
+
+        spark = request.getfixturevalue("spark")
+        with run_spark(graph, spark, backups=tmp_path / "backups", **options) as run:
+            run.wait()
+            return {name: in_order(run.result(name)) for name in memory_sinks(graph)}
+
+    return run_locally if request.param == "local" else run_on_spark
+
+
+def memory_sinks(graph: sw.Graph) -> list[str]:
+    return [name for name, node in graph.nodes.items() if isinstance(getattr(node, "sink", None), sw.Memory)]
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """Rows sorted by all columns: the order in which shards put tuples out means nothing."""
+    return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()

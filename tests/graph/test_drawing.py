@@ -1,0 +1,174 @@
+"""Graphs as pictures, letter by letter."""
+
+import re
+
+import pytest
+from tests.graph.declared import Step, chain, source
+
+from spillway.apps import APPS
+from spillway.graph import Approximate, Checkpoint, Discard, Graph, Memory, Parquet
+from spillway.graph.graph import Stream
+
+TEXT = {
+    "grep": """\
+grep
+lines  source Generator
+  -> matches  Match
+    -> out  sink Discard
+""",
+    "wordcount": """\
+wordcount
+lines  source Generator
+  -> words  Words
+    -> counts  Count  by word  counts HashTable(string,int64,max)  Approximate(theta 1,000)
+      -> out  sink Discard
+""",
+    "flows": """\
+flows
+packets  source Generator
+  -> sketch  CountMin  by src, dst  sketch Matrix(4x8192,int64,max)  Approximate(theta 1,000)
+    -> heavy  Where
+      -> out  sink Discard
+""",
+}
+
+MERMAID = {
+    "grep": """\
+flowchart LR
+  n0(["lines<br/>source Generator"])
+  n1["matches<br/>Match"]
+  n2(["out<br/>sink Discard"])
+  n0 --> n1
+  n1 --> n2
+""",
+    "wordcount": """\
+flowchart LR
+  n0(["lines<br/>source Generator"])
+  n1["words<br/>Words"]
+  n2[["counts<br/>Count<br/>by word<br/>counts HashTable(string,int64,max)<br/>Approximate(theta 1,000)"]]
+  n3(["out<br/>sink Discard"])
+  n0 --> n1
+  n1 --> n2
+  n2 --> n3
+""",
+    "flows": """\
+flowchart LR
+  n0(["packets<br/>source Generator"])
+  n1[["sketch<br/>CountMin<br/>by src, dst<br/>sketch Matrix(4x8192,int64,max)<br/>Approximate(theta 1,000)"]]
+  n2["heavy<br/>Where"]
+  n3(["out<br/>sink Discard"])
+  n0 --> n1
+  n1 --> n2
+  n2 --> n3
+""",
+}
+
+NODE = re.compile(r'  (n\d+)(?:\(\["([^"]*)"\]\)|\[\["([^"]*)"\]\]|\["([^"]*)"\])')
+EDGE = re.compile(r'  (n\d+) (?:-->|-\.->)(?:\|"([^"]*)"\|)? (n\d+)')
+# What Mermaid takes between quotes without giving it a meaning: our own line break, entities, and plain characters.
+LABEL = re.compile(r"(?:<br/>|#(?:\d+|quot|amp|lt|gt);|[^<>&#\"`\n])*")
+
+
+def assert_valid(drawing: str) -> None:
+    """The part of Mermaid's grammar that we use, and no more."""
+    first, *lines = drawing.removesuffix("\n").split("\n")
+    assert first == "flowchart LR"
+    known = set()
+    for line in lines:
+        node, edge = NODE.fullmatch(line), EDGE.fullmatch(line)
+        assert node or edge, line
+        label = next((text for text in (node or edge).groups()[1:] if text is not None), "")  # type: ignore[union-attr]
+        assert LABEL.fullmatch(label), line
+        if node:
+            known.add(node[1])
+        if edge:
+            assert {edge[1], edge[3]} <= known, line
+
+
+def app_graph(name: str) -> Graph:
+    feed = APPS[name].generator(seed=1, tuples=10, tuples_per_batch=10)
+    return APPS[name].build(feed, protect=Approximate(1000.0), sink=Discard())
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_apps_as_text(name: str) -> None:
+    assert app_graph(name).draw() == TEXT[name]
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_apps_as_mermaid(name: str) -> None:
+    drawing = app_graph(name).draw(style="mermaid")
+    assert drawing == MERMAID[name]
+    assert_valid(drawing)
+
+
+def winding() -> Graph:
+    """Two sources, two ports, feedback, a node reached twice, one that is missing and one without input."""
+    graph = Graph("winding")
+    first, second = source(graph, "s1"), source(graph, "s2")
+    join = Step(name="join", inputs=("left", "right"), key=("k",), stateful=True, protect=Checkpoint(every=500))
+    joined = graph.add(join, first, second)
+    graph.connect(joined, "join", "left", feedback=True)
+    graph.sink("end", joined, Parquet('a "b" <c> #1 & `d`/'))
+    graph.connect(joined, "ghost", "in")
+    graph.add(Step(name="alone"))
+    return graph
+
+
+def test_everything_at_once_as_text() -> None:
+    assert (
+        winding().draw()
+        == """\
+winding
+s1  source Generator
+  -> [left] join  Step  by k  table HashTable(string,int64,max)  Checkpoint(every 500 tuples)
+    ~> [left] join (above)
+    -> end  sink Parquet(a "b" <c> #1 & `d`/)
+    -> ghost (not in the graph)
+s2  source Generator
+  -> [right] join (above)
+(no input) alone  Step
+"""
+    )
+
+
+def test_everything_at_once_as_mermaid() -> None:
+    drawing = winding().draw(style="mermaid")
+    assert (
+        drawing
+        == """\
+flowchart LR
+  n0(["s1<br/>source Generator"])
+  n1(["s2<br/>source Generator"])
+  n2[["join<br/>Step<br/>by k<br/>table HashTable(string,int64,max)<br/>Checkpoint(every 500 tuples)"]]
+  n3(["end<br/>sink Parquet(a #quot;b#quot; #lt;c#gt; #35;1 #amp; #96;d#96;/)"])
+  n4["alone<br/>Step"]
+  n5["ghost (not in the graph)"]
+  n0 -->|"left"| n2
+  n1 -->|"right"| n2
+  n2 -.->|"left"| n2
+  n2 --> n3
+  n2 --> n5
+"""
+    )
+    assert_valid(drawing)
+
+
+@pytest.mark.parametrize(
+    "text", ['"', "|", "]]", "`**x**`", "<b>", "&lt;", "#quot;", "a\nb", "end", "%%", "ä→b", "--> n1"]
+)
+def test_no_text_breaks_out_of_its_quotes(text: str) -> None:
+    graph = chain(Step(name="join", inputs=(text, "other")))
+    graph.connect(Stream("s", "out"), "join", "other")
+    graph.sink("more", Stream("s", "out"), Parquet(text))
+    assert_valid(graph.draw(style="mermaid"))
+    assert graph.draw().count("\n") - text.count("\n") * 2 == len(graph.nodes) + 2
+
+
+def test_a_graph_can_be_drawn_before_it_is_well_formed() -> None:
+    graph = Graph("empty")
+    assert graph.draw() == "empty\n"
+    assert graph.draw(style="mermaid") == "flowchart LR\n"
+    graph.sink("out", Stream("ghost", "out"), Memory())
+    assert graph.draw() == "empty\n(no input) out  sink Memory\n"
+    assert_valid(graph.draw(style="mermaid"))

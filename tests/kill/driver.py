@@ -1,0 +1,94 @@
+"""A run on Spark in a process of its own, that kills something at a named point: started by test_kills.py.
+
+    python -m tests.kill.driver FOLDER PROTECTION [STEP BATCH TARGET]
+
+FOLDER holds everything that outlives the process: Spark's checkpoint, state, backups, output. TARGET is ``driver``
+(this process and its JVM, while the worker that noticed goes on for as long as it can) or ``worker``.
+"""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import spillway as sw
+from spillway.backup import Step
+from spillway.seeds import generator
+
+BATCHES, PIECES, ROWS = 8, 2, 2000
+THETA = 400.0
+SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("word", pa.string())])
+PROTECTIONS = {"exact": sw.Exact(), "approximate": sw.Approximate(theta=THETA), "nothing": sw.Nothing()}
+
+
+def make_words(piece: int) -> pa.RecordBatch:
+    random = generator(3, "words", piece)
+    words = [f"w{word}" for word in random.zipf(1.4, ROWS) % 5000]
+    return pa.RecordBatch.from_arrays([pa.array(np.arange(piece * ROWS, (piece + 1) * ROWS)), words], schema=SCHEMA)
+
+
+def build(folder: Path, protection: str) -> sw.Graph:
+    graph = sw.Graph("kill")
+    feed = sw.Generator(make=make_words, schema=SCHEMA, pieces=BATCHES * PIECES, pieces_per_batch=PIECES)
+    count = sw.Count("count", key="word", metric="l1", protect=PROTECTIONS[protection])
+    graph.sink("out", graph.add(count, graph.source("words", feed)), sw.Parquet(str(folder / "out")))
+    return graph
+
+
+@dataclass(frozen=True)
+class KillAt:
+    """An observer that kills once, whichever process gets there first."""
+
+    step: str
+    batch: int
+    target: str
+    driver_pid: int
+    marker: str
+
+    def __call__(self, step: Step, operator: str, shard: int, batch: int) -> None:
+        if step != self.step or batch != self.batch:
+            return
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        if self.target == "worker":
+            os.kill(os.getpid(), signal.SIGKILL)
+        for pid in (self.driver_pid, jvm_of(self.driver_pid)):
+            os.kill(pid, signal.SIGKILL)
+
+
+def jvm_of(driver_pid: int) -> int:
+    """The JVM a driver started: its child that is called java."""
+    children = Path(f"/proc/{driver_pid}/task/{driver_pid}/children").read_text().split()
+    return next(int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "java")
+
+
+def main() -> None:
+    from spillway.spark import run, session
+
+    folder, protection, *kill = sys.argv[1:]
+    place = Path(folder)
+    observe = (
+        KillAt(kill[0], int(kill[1]), kill[2], os.getpid(), str(place / f"killed-{'-'.join(kill)}"))
+        if kill
+        else lambda *step: None
+    )
+    with run(
+        build(place, protection),
+        session(),
+        backups=place / "backups",
+        state=place / "state",
+        checkpoint=place / "checkpoint",
+        directory=place / "run",
+        observe=observe,
+    ) as running:
+        running.wait()
+
+
+if __name__ == "__main__":
+    main()
