@@ -1,7 +1,7 @@
 """Writes docs/reference.md from the code: every public name, its signature and its docstring.
 
-    python docs/make_reference.py          write it
-    python docs/make_reference.py --check  say whether it is current
+python docs/make_reference.py          write it
+python docs/make_reference.py --check  say whether it is current
 """
 
 import inspect
@@ -54,7 +54,7 @@ def _text(value: object) -> str:
     for line in (inspect.getdoc(value) or "").splitlines():
         is_block = line.startswith((">>>", "...", "    ")) or (in_block and bool(line.strip()) and lines[-1] != "")
         if is_block != in_block:
-            lines += ["```", line] if is_block else ["```", line]
+            lines += ["```", line]
         else:
             lines.append(line)
         in_block = is_block
@@ -67,5 +67,5 @@ def _first_sentence(value: object) -> str:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text() == reference() else "docs/reference.md is not current: run docs/make_reference.py")
+        sys.exit(0 if PAGE.read_text() == reference() else "reference.md is not current: run docs/make_reference.py")
     PAGE.write_text(reference())

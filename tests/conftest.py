@@ -6,8 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 import spillway as sw
+
+# A property takes as long as it takes: the first example may compile a kernel.
+settings.register_profile("no-deadline", deadline=None, print_blob=True)
+settings.load_profile("no-deadline")
 
 Results = dict[str, pa.Table]
 RunGraph = Callable[..., Results]

@@ -265,9 +265,10 @@ def test_chunks_stand_in_for_a_table_as_chunks(tmp_path: Path) -> None:
 def test_a_kill_at_any_file_operation_leaves_the_old_backups_or_the_new(operation: int, done: bool) -> None:
     disk = FaultyFiles(name="killed")
     stored = Stored(open_files(disk.address, "shard"))
-    batch = 0
-    while batch < 12 or stored.save(batch, {(0, 0): batch}).kind != "whole":  # so that there is something to remove
-        stored.save(batch, {(0, 0): batch})
+    batch = 12
+    for earlier in range(batch):
+        stored.save(earlier, {(0, 0): earlier})
+    while stored.save(batch, {(0, 0): batch}).kind != "whole":  # so that the next one has something to remove
         batch += 1
     before, batch = dict(stored.content), batch + 1
     disk.arm(Trap(operation=operation, done=done, error=RuntimeError))

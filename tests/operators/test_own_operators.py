@@ -278,3 +278,49 @@ class TestPipelines:
             run.run()
             assert sorted(run.result("raw")["seq"].to_pylist()) == list(range(24))
             assert "w1" not in run.result("out")["word"].to_pylist()
+
+
+class TestSlipsOfThePen:
+    """What the base class does for every operator."""
+
+    def test_a_column_may_have_any_name(self) -> None:
+        batch = tuples(port=["http"], bytes=[40])
+        out = through(sw.CountMin("c", key="port", value="bytes"), batches=[batch])
+        assert out["bytes"].to_pylist() == [40]
+
+    @pytest.mark.parametrize("values", [{"meen": 1.0}, {}, {"mean": [1.0, 2.0], "seq": [1]}])
+    def test_out_names_the_operator_and_what_it_declared(self, values: dict[str, Any]) -> None:
+        class Slip(sw.Operator):
+            schema = sw.columns(mean=pa.float64())
+
+            def process(self, port: str, batch: pa.RecordBatch) -> Iterator[sw.Out]:
+                yield self.out(**values)
+
+        with pytest.raises(InputError, match="Operator 's'"):
+            through(Slip("s"), batches=VALUES)
+
+    def test_a_number_may_be_made_in_init(self) -> None:
+        class Totals(sw.Operator):
+            schema = sw.columns(n=pa.float64())
+
+            def __init__(self, name: str) -> None:
+                super().__init__(name)
+                self.total = sw.Number()
+
+            def process(self, port: str, batch: pa.RecordBatch) -> Iterator[sw.Out]:
+                self.total.write(self.total.read() + batch.num_rows)
+                yield self.out(n=self.total.read())
+
+        assert through(Totals("t"), batches=VALUES)["n"].to_pylist() == [2.0, 3.0, 6.0]
+
+    def test_a_refused_schema_shows_how_it_differs(self) -> None:
+        class Nullable(sw.Operator):
+            schema = sw.columns(mean=pa.float64())
+
+            def process(self, port: str, batch: pa.RecordBatch) -> Iterator[sw.Out]:
+                yield sw.Out("out", batch_of(seq=[1], mean=[1.0]))
+
+        with pytest.raises(InputError) as refused:
+            through(Nullable("n"), batches=VALUES)
+        declared, came = str(refused.value).split(" and put out ")
+        assert declared.split(" declared ")[1] != came.removesuffix(".")

@@ -6,8 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
-import spillway
 from spillway.errors import SpillwayError
 
 COMMANDS = {
@@ -47,7 +47,7 @@ def _parser(given: list[str]) -> argparse.ArgumentParser:
         prog="spillway",
         description="Streaming pipelines on Spark that survive failures without paying for perfection.",
     )
-    parser.add_argument("--version", action="version", version=f"spillway {spillway.__version__}")
+    parser.add_argument("--version", action="version", version=f"spillway {version('spillway')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     asked = next((word for word in given if not word.startswith("-")), "")
     for name, meaning in COMMANDS.items():

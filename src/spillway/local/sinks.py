@@ -28,11 +28,16 @@ class Outlet:
         elif self.kept is not None:
             self.kept.put(batch, table)
         elif isinstance(sink, Console):
-            sys.stdout.write(f"batch {batch}, {table.num_rows} rows\n{table.slice(0, sink.rows).to_string()}\n")
+            _print(table.slice(0, sink.rows), f"batch {batch}, {table.num_rows} rows: {', '.join(table.column_names)}")
         elif isinstance(sink, ForEachBatch):
             sink.function(table, batch)
         else:
             assert isinstance(sink, Discard)
+
+
+def _print(table: pa.Table, title: str) -> None:
+    lines = ("  ".join(map(str, row.values())) for row in table.to_pylist())
+    sys.stdout.write("\n".join([title, *lines]) + "\n")
 
 
 def _write_parquet(folder: Path, table: pa.Table, batch: int) -> None:

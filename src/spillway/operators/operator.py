@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.backup.keeper import Loss
-from spillway.errors import GraphError
+from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
 from spillway.state.primitives import Primitive
@@ -102,7 +102,7 @@ class Operator:
             )
         return dict.fromkeys(self.outputs, self.schema)
 
-    def want(self, inputs: Mapping[str, pa.Schema], port: str, **types: pa.DataType | None) -> None:
+    def want(self, inputs: Mapping[str, pa.Schema], port: str, /, **types: pa.DataType | None) -> None:
         """Refuse input that lacks one of the named columns, or has it with another type (None: any)."""
         for name, wanted in types.items():
             came = inputs[port]
@@ -134,10 +134,20 @@ class Operator:
 
         ``seq`` is the highest one seen unless it is given.
         """
+        if port not in self.schemas:
+            raise InputError(f"Operator {self.name!r} has no output port {port!r}; it has {', '.join(self.schemas)}.")
         schema = self.schemas[port]
+        if {SEQ, *values} != set(schema.names):
+            raise InputError(
+                f"Operator {self.name!r}: out() wants {', '.join(name for name in schema.names if name != SEQ)}; "
+                f"got {', '.join(values) or 'nothing'}."
+            )
         arrays = {name: _array(value, schema.field(name).type) for name, value in values.items()}
         length = max((len(array) for array in arrays.values()), default=0)
         arrays.setdefault(SEQ, pa.array(np.full(length, self.seq, np.int64)))
+        if len({len(array) for array in arrays.values()}) > 1:
+            lengths = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+            raise InputError(f"Operator {self.name!r}: out() wants columns of one length; got {lengths}.")
         return Out(port, pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema))
 
     # -- keeping state: the defaults follow from the primitives -------------------------------------------------
@@ -164,8 +174,8 @@ class Operator:
         bound = {name: primitive.bind(shard, name) for name, primitive in self.state().items() if shard}
         opened.opened_state = bound
         for name, primitive in bound.items():
-            # A class attribute that is a data descriptor (Number) finds its handle in opened_state.
-            if not hasattr(type(primitive), "__set__"):
+            # A Number on the class is a descriptor, which finds its handle in opened_state.
+            if not hasattr(getattr(type(self), name, None), "__set__"):
                 opened.__dict__[name] = primitive
         return opened
 

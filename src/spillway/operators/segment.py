@@ -134,10 +134,10 @@ class Segment:
             values = batch[column]
             if values.null_count:
                 numbers = batch[SEQ].filter(pc.is_null(values))[:_EXAMPLES_MAX].to_pylist()
+                examples = ", ".join(map(str, numbers))
                 raise InputError(
                     f"Operator {operator.name!r}: key column {column!r} must not be null; it is in "
-                    f"{values.null_count} tuples of batch {self._batch} (seq {', '.join(map(str, numbers))}). Drop them "
-                    f"before the operator."
+                    f"{values.null_count} tuples of batch {self._batch} (seq {examples}). Drop them before the operator."
                 )
 
 
@@ -152,4 +152,4 @@ def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _types(schema: pa.Schema) -> str:
-    return ", ".join(f"{column.name} {column.type}" for column in schema)
+    return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' not null'}" for column in schema)

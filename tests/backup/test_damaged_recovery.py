@@ -1,0 +1,166 @@
+"""A shard that recovers from damaged backups: what it keeps, what it says, and how it gets whole again."""
+
+import math
+from pathlib import Path
+
+import pytest
+from tests.backup.bench import Bench, total
+
+from spillway.backup.keeper import Step
+from spillway.graph.protections import Approximate, Exact
+
+BASE = dict.fromkeys(range(640), 1)  # 40 chunks
+LENGTH = 640
+
+
+def segments(bench: Bench) -> list[Path]:
+    return [bench.backups / record.name for record in bench.manifest.records]
+
+
+def flip_payload(path: Path, *, cell_value: int) -> None:
+    """Damage the chunk that holds a cell of this value."""
+    data = bytearray(path.read_bytes())
+    data[data.index(cell_value.to_bytes(8, "little")) + 1] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A whole backup of batch 0 and changed ones of batches 1 and 2."""
+    bench = Bench(tmp_path, Exact(), length=LENGTH)
+    bench.apply(0, BASE)
+    bench.apply(1, {0: 76})
+    bench.apply(2, {100: 87})
+    assert [record.kind for record in bench.manifest.records] == ["whole", "changed", "changed"]
+    return bench
+
+
+def test_damage_costs_its_chunks_is_reported_and_replaced(bench: Bench) -> None:
+    flip_payload(segments(bench)[2], cell_value=88)
+    damaged = segments(bench)[2].name
+    bench.lose_memory()
+    progress = bench.apply(3, {})
+    assert bench.values == total(BASE, {0: 76})
+    assert (progress.recovered_from, progress.lost_chunks) == (2, 1)
+    assert progress.damage == f"{damaged} is damaged: 1 of 1 chunks lost"
+    assert bench.loss.divergence_max == math.inf
+    # What is in memory is on disk again, whole, and known not to build on the damaged ones.
+    record = bench.manifest.records[-1]
+    assert (record.batch, record.kind, record.fresh, record.seq, record.chunks) == (2, "whole", True, 20, 40)
+    bench.apply(4, {1: 5})
+    assert (bench.manifest.records[-1].kind, bench.manifest.records[-1].seq) == ("changed", 40)
+    bench.lose_memory()
+    progress = bench.apply(5, {})
+    assert (progress.lost_chunks, progress.damage, progress.failures) == (0, "", 2)
+    assert bench.loss.divergence_max == 0.0
+    assert bench.values == total(BASE, {0: 76, 1: 5})
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_missing_segment(bench: Bench, which: int) -> None:
+    segments(bench)[which].unlink()
+    bench.lose_memory()
+    progress = bench.apply(3, {})
+    changes = [BASE, {0: 76}, {100: 87}]
+    expected = total(*changes[:which], *changes[which + 1 :]) if which else {}
+    if which == 0:  # only the chunks of the changed ones are left
+        expected = dict.fromkeys([*range(16), *range(96, 112)], 1) | {0: 77, 100: 88}
+    assert bench.values == expected
+    assert "is missing" in progress.damage and progress.lost_chunks == (40 if which == 0 else 1)
+    bench.lose_memory()
+    assert bench.apply(4, {}).damage == ""
+    assert bench.values == expected
+
+
+def test_damage_is_reported_again_if_the_recovery_dies_before_it_is_replaced(bench: Bench) -> None:
+    newest = bench.backups / bench.manifest.name
+    newest.write_bytes(b"torn")
+    bench.lose_memory()
+    bench.hooks.custom_backup = _die  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        bench.apply(3, {})
+    assert not newest.exists()  # the note of the failure has taken its place
+    bench.open()
+    progress = bench.apply(3, {})
+    assert "manifests" in progress.damage and bench.loss.divergence_max == math.inf
+    assert progress.failures == 3  # two recoveries, and one more that the torn manifest may have noted
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
+
+
+def test_damage_outside_of_all_chunks_does_not_end_the_bound(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Approximate(8.0), length=LENGTH)
+    bench.apply(0, BASE)
+    (path,) = segments(bench)
+    data = path.read_bytes()
+    path.write_bytes(data[:6] + b"\x01" + data[7:])  # padding
+    bench.lose_memory()
+    progress = bench.apply(1, {})
+    assert bench.values == BASE
+    assert progress.lost_chunks == 0 and "0 of 40 chunks lost" in progress.damage
+    assert bench.loss.divergence_max == 4.0
+
+
+@pytest.mark.parametrize("how", ["torn", "missing"])
+def test_a_lost_manifest_with_memory_alive_makes_the_next_backup_whole(bench: Bench, how: str) -> None:
+    newest = bench.backups / bench.manifest.name
+    if how == "torn":
+        newest.write_bytes(newest.read_bytes()[:100])
+    else:
+        newest.unlink()
+    bench.open()
+    bench.apply(3, {200: 5})
+    record = bench.manifest.records[-1]
+    assert (record.kind, record.fresh) == ("whole", True)
+    bench.lose_memory()
+    progress = bench.apply(4, {})
+    assert progress.damage == ""
+    assert bench.values == total(BASE, {0: 76}, {100: 87}, {200: 5})
+
+
+def test_a_lost_manifest_and_lost_memory(bench: Bench) -> None:
+    (bench.backups / bench.manifest.name).unlink()
+    bench.lose_memory()
+    progress = bench.apply(3, {})
+    assert "manifests" in progress.damage and progress.recovered_from == 1
+    assert bench.values == total(BASE, {0: 76})
+
+
+def test_a_backup_that_died_before_its_manifest_is_no_damage(tmp_path: Path, bench: Bench) -> None:
+    bench.dies(3, {300: 1}, Step.BACKED_UP)
+    (bench.backups / bench.manifest.name).unlink()  # as if it had died a moment earlier
+    bench.lose_memory()
+    progress = bench.apply(3, {300: 1})
+    assert progress.damage == ""
+    assert bench.values == total(BASE, {0: 76}, {100: 87}, {300: 1})
+
+
+def test_what_is_damaged_twice_does_not_come_back_from_before(bench: Bench) -> None:
+    for path in segments(bench):
+        path.write_bytes(b"")
+    bench.lose_memory()
+    bench.apply(3, {0: 5})
+    assert bench.values == {0: 5}
+    (fresh,) = [bench.backups / record.name for record in bench.manifest.records if record.fresh]
+    fresh.unlink()
+    bench.lose_memory()
+    progress = bench.apply(4, {})
+    assert bench.values == {0: 5}  # of batch 3, which has a backup of its own
+    assert fresh.name in progress.damage
+
+
+def test_a_damaged_table_of_the_operators_own(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Exact(), custom=True)
+    bench.apply(0, {0: 1})
+    bench.apply(1, {1: 1})
+    segments(bench)[-1].write_bytes(b"")
+    bench.lose_memory()
+    progress = bench.apply(2, {2: 1})
+    assert bench.values == {0: 1, 2: 1}
+    assert progress.lost_chunks == 1 and "is damaged" in progress.damage
+    assert [record.kind for record in bench.manifest.records] == ["custom", "custom"]
+    bench.lose_memory()
+    assert bench.apply(3, {}).damage == ""
+    assert bench.values == {0: 1, 2: 1}
