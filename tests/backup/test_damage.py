@@ -208,11 +208,11 @@ def test_a_damaged_manifest_may_have_been_the_note_of_a_failure(tmp_path: Path, 
     assert found is not None and (found.failures, found.damaged) == (1, 1)
 
 
-def test_after_a_lost_manifest_its_number_is_not_used_again(tmp_path: Path, stored: Stored) -> None:
-    (newest,) = sorted(tmp_path.glob("manifest-*"))[-1:]
+@pytest.mark.parametrize("damage", [remove, empty])
+def test_after_a_lost_manifest_its_number_is_not_used_again(tmp_path: Path, stored: Stored, damage: Damage) -> None:
     other = new_store(stored.files)
     other.manifest()
-    newest.write_bytes(b"")
+    damage_newest_manifest(tmp_path, damage)
     stored.store = new_store(stored.files)
     stored.save(4, {(0, 0): 9})
     # A process that remembers the manifest as it was must not take the new one for it.

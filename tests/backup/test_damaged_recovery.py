@@ -120,6 +120,19 @@ def test_a_lost_manifest_with_memory_alive_makes_the_next_backup_whole(bench: Be
     assert bench.values == total(BASE, {0: 76}, {100: 87}, {200: 5})
 
 
+def test_a_lost_manifest_of_a_fresh_backup(bench: Bench) -> None:
+    flip_payload(segments(bench)[2], cell_value=88)
+    bench.lose_memory()
+    bench.apply(3, {})  # the fresh backup is of batch 2, as the damaged one is
+    (bench.backups / bench.manifest.name).write_bytes(b"torn")
+    bench.open()
+    bench.apply(4, {1: 5})
+    assert bench.manifest.records[-1].fresh
+    bench.lose_memory()
+    assert bench.apply(5, {}).damage == ""
+    assert bench.values == total(BASE, {0: 76, 1: 5})
+
+
 def test_a_lost_manifest_and_lost_memory(bench: Bench) -> None:
     (bench.backups / bench.manifest.name).unlink()
     bench.lose_memory()

@@ -40,6 +40,10 @@ def test_steps_of_a_batch_with_a_backup_and_of_one_without(tmp_path: Path) -> No
     exact = Bench(tmp_path / "exact", Exact())
     exact.apply(0, A)
     assert exact.steps == [Step.OPENED, Step.APPLYING, Step.BACKING_UP, Step.BACKED_UP, Step.COMMITTED]
+    exact.dies(1, B, Step.BACKED_UP)
+    assert exact.backed_up == [0, 1] and exact.shard.version == 0  # durable before it commits
+    exact.dies(1, B, Step.COMMITTED)
+    assert exact.shard.version == 1
     large = Bench(tmp_path / "large", Approximate(1e6))
     large.apply(0, A)
     assert large.steps == [Step.OPENED, Step.APPLYING, Step.COMMITTED]
@@ -53,6 +57,16 @@ def test_a_staged_backup_counts_only_when_the_next_batch_begins(tmp_path: Path) 
     progress = bench.apply(1, {0: 1})
     assert (bench.shard.staged, bench.shard.backup_version) == (-1, 0)
     assert progress.divergence == 1 and not progress.backup
+
+
+def test_a_batch_that_goes_on_and_needs_no_backup_leaves_the_store_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, Approximate(10.0))
+    assert bench.apply(0, A).backup
+    monkeypatch.setattr(bench.files, "names", None)
+    for batch in range(1, 4):
+        assert not bench.apply(batch, {0: 1}).backup
 
 
 def test_the_record_of_a_backup(tmp_path: Path) -> None:
@@ -130,6 +144,17 @@ def test_the_backup_of_a_batch_outlives_a_leftover_task_that_dies(tmp_path: Path
     bench.dies(1, B, step)
     progress = bench.apply(2, C)
     assert progress.recovered and progress.recovered_from == 1 and progress.failures == 1
+    assert bench.values == total(A, B, C)
+
+
+def test_the_backup_of_a_batch_outlives_a_leftover_task_that_had_to_recover(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Exact())
+    bench.apply(0, A)
+    bench.apply(1, B)
+    bench.lose_memory()
+    bench.dies(1, B, Step.APPLYING)
+    progress = bench.apply(2, C)
+    assert (progress.recovered_from, progress.failures) == (1, 2)
     assert bench.values == total(A, B, C)
 
 

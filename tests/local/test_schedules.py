@@ -8,9 +8,9 @@ import pytest
 
 from spillway.backup import keeper, store, thresholds
 from spillway.backup.manifest import Manifest
+from spillway.local import schedules
 from spillway.local.judge import PromiseBrokenError
 from spillway.local.schedules import Fault, ScheduleResult, run_schedule
-from spillway.state.folders import default_root
 
 CHUNKS, PER_CHUNK = 10, 32
 
@@ -31,11 +31,13 @@ def test_a_schedule_is_drawn_from_its_seed_alone() -> None:
     assert run_schedule(11) != replace(run_schedule(12), seed=11)
 
 
-def test_nothing_is_left_behind() -> None:
-    before = set(default_root().iterdir()) if default_root().exists() else set()
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "default_root", lambda: tmp_path)
     run_schedule(1)
-    left = {path.name for path in set(default_root().iterdir()) - before}
-    assert not [name for name in left if name.startswith("schedule-")]
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(store.ShardStore, "load", None)
+    assert until_broken()
+    assert list(tmp_path.iterdir()) == []
 
 
 def until_broken(seeds: int = 150) -> str:

@@ -1,6 +1,7 @@
 """Runs on Spark: resumed, stopped, robbed of their memory, and given what they cannot use."""
 
 import hashlib
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.conftest import in_order
 
 import spillway as sw
 from spillway.backup import Step
+from spillway.backup.segments import checksum
 from spillway.errors import (
     BackupError,
     BoundLostError,
@@ -218,7 +220,9 @@ def test_backups_of_another_graph_are_refused(spark: Any, written: Places, tmp_p
 
 def test_backups_of_a_newer_format_are_refused(spark: Any, written: Places) -> None:
     for manifest in written.backups.rglob("manifest-*.json"):
-        manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+        envelope = {**json.loads(manifest.read_text()), "format": 2}
+        envelope["checksum"] = checksum(f"2\n{envelope['body']}".encode())
+        manifest.write_text(json.dumps(envelope))
     before = fingerprint(written.backups)
     with pytest.raises(NewerFormatError, match="format 2"):
         finished(build(sw.Exact()), spark, backups=written.backups)

@@ -162,14 +162,14 @@ class Keeper:
                 f"checkpoint, run 'spillway clean' on this state and name the checkpoint's own backups; otherwise "
                 f"this is a leftover task and nothing was changed."
             )
+        # A shard that goes on from a batch it committed can undo that batch; any other has been interrupted.
+        self._again = shard.version != batch - 1 or not shard.can_roll_back
         if shard.version != batch - 1:
             self._recover(batch)
         elif shard.version == NONE:
             self._be_born(batch)
         elif shard.staged == shard.version:
             shard.promote()
-        # A shard that goes on from a batch it committed can undo that batch; any other has been interrupted.
-        self._again = not shard.can_roll_back
         shard.begin(batch)
         self._step(Step.OPENED)
 
@@ -331,8 +331,9 @@ class Keeper:
         arrays = self._shard.arrays
         if not self._may_be_selective(divergence):
             return [array.changed_chunks() for array in arrays]
-        # Only what makes the state diverge need be saved; the rest may keep up to half of what is allowed.
-        goal = allowed / (2 * len(arrays))
+        # Only what makes the state diverge need be saved; the rest may keep up to half of what is allowed, shared by
+        # the arrays that diverge at all.
+        goal = allowed / (2 * max(sum(array.divergence() > 0 for array in arrays), 1))
         return [array.heaviest_chunks(goal) for array in arrays]
 
     def _save(self, store: ShardStore, coming: Coming, moment: Moment, ids: list[Int64s]) -> Record:

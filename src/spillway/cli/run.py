@@ -13,6 +13,7 @@ from spillway.cli.protection import FORMS, parse_protection
 from spillway.errors import GraphError
 from spillway.graph import Parquet
 from spillway.graph.protections import Exact
+from spillway.records import OperatorSummary
 from spillway.spark import run, session
 
 
@@ -93,25 +94,31 @@ def main(options: argparse.Namespace) -> int:
             }
         )
         return 0
+    _show(app.name, progress, elapsed_s)
+    PEOPLE.print(f"Output, records and backups are in {directory}; the same --directory again resumes.", soft_wrap=True)
+    return 0
+
+
+def _show(name: str, progress: list[OperatorSummary], elapsed_s: float) -> None:
+    if not progress:
+        PEOPLE.print(f"{name}: {elapsed_s:.1f} s; none of its operators keeps state.")
+        return
     print_table(
-        f"{app.name}: {elapsed_s:.1f} s",
-        ["operator", "tuples", "rate", "backups", "written", "failures", "recoveries", "state"],
+        f"{name}: {elapsed_s:.1f} s",
+        ["operator", "tuples", "rate", "backups", "written", "failures", "state"],
         [
             [
                 summary.operator,
                 f"{summary.tuples:,}",
                 rate(summary.tuples / elapsed_s),
-                f"{summary.backups} of {summary.backup_chances}",
+                f"{summary.backups}/{summary.backup_chances}",
                 size(summary.backup_bytes),
                 summary.failures,
-                summary.recoveries,
                 size(summary.state_bytes),
             ]
             for summary in progress
         ],
     )
-    PEOPLE.print(f"Output, records and backups are in {directory}; the same --directory again resumes.", soft_wrap=True)
-    return 0
 
 
 def _options(app: App, given: list[str]) -> tuple[dict[str, Value], dict[str, Value]]:

@@ -136,8 +136,8 @@ class Segment:
                 numbers = batch[SEQ].filter(pc.is_null(values))[:_EXAMPLES_MAX].to_pylist()
                 examples = ", ".join(map(str, numbers))
                 raise InputError(
-                    f"Operator {operator.name!r}: key column {column!r} must not be null; it is in "
-                    f"{values.null_count} tuples of batch {self._batch} (seq {examples}). Drop them before the operator."
+                    f"Operator {operator.name!r}: key column {column!r} must not be null; it is in {values.null_count} "
+                    f"tuples of batch {self._batch} (seq {examples}). Drop them before the operator."
                 )
 
 

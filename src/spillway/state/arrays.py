@@ -126,6 +126,11 @@ class Cells:
         """The cells themselves; to be written only at positions passed to ``touch`` before."""
         return self._live.array.view(self._dtype)[: self.count]
 
+    @property
+    def spare(self) -> npt.NDArray[Any]:
+        """The room beyond ``count``: always zero, so that cells taken into use need not be cleared."""
+        return self._live.array[self.count :]
+
     def resize(self, count: int) -> None:
         """Use ``count`` cells; new ones are zero."""
         if count > len(self._live.array):
@@ -151,8 +156,9 @@ class Cells:
         self._scalars[UNDO_COUNT] = undo_count
 
     def touched(self) -> Int64s:
-        """The cells touched in this batch, each once."""
-        ids = self._touched_chunks()
+        """The cells touched in this batch, each once, in ascending order."""
+        # Sorting chunks rather than cells costs a sixteenth, and leaves what follows a walk through memory in order.
+        ids = np.sort(self._touched_chunks())
         out = np.empty(ids.size * CHUNK_CELLS, np.int64)
         return out[: kernels.touched_cells(self._chunks.array, ids, self.epoch, out)]
 
@@ -190,13 +196,14 @@ class Cells:
         if self._code == kernels.UNMEASURED:
             return self.changed_chunks()
         gaps = self._gaps.array[: chunk_count(self.count)]
-        gaps = np.where(np.isnan(gaps), np.inf, gaps)
         if self._code == kernels.MAX:
             return np.flatnonzero(gaps > goal)
         heaviest_first = np.argsort(-gaps, kind="stable")
         # Small gaps first, so that the sum that must stay below the goal is not swallowed by large ones.
         rest = np.cumsum(gaps[heaviest_first[::-1]])
-        kept_count = int(np.searchsorted(rest, goal**2 if self._code == kernels.L2 else goal, side="right"))
+        if self._code == kernels.L2:
+            rest = np.sqrt(rest)  # rather than square the goal, which may give infinity
+        kept_count = int(np.searchsorted(rest, goal, side="right"))
         return np.sort(heaviest_first[: gaps.size - kept_count])
 
     def all_chunks(self) -> Int64s:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -71,17 +72,27 @@ def wipe(folder: Path) -> None:
 
 
 def look_at(folder: Path) -> StateFolder:
+    """Whose a folder is and how much it holds, in use or not."""
     try:
         owner = Owner(**json.loads((folder / _OWNER).read_text()))
     except (OSError, ValueError, TypeError):
         owner = None
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
-    return StateFolder(path=folder, owner=owner, bytes=size)
+    return StateFolder(path=folder, owner=owner, bytes=_bytes_below(folder))
 
 
 def found_folders(root: Path) -> list[StateFolder]:
     """All state folders below a root."""
     return [look_at(path) for path in sorted(root.iterdir()) if path.is_dir()] if root.is_dir() else []
+
+
+def _bytes_below(folder: Path) -> int:
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            # A living run replaces and removes files while we look.
+            with suppress(FileNotFoundError):
+                size += os.stat(os.path.join(parent, name)).st_size
+    return size
 
 
 def _started(pid: int) -> int:

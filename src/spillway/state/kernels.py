@@ -30,8 +30,8 @@ STAGED = 3  # 1 if it is in a backup that waits for its batch to be committed
 # Codes of the metrics that are kept per chunk.
 UNMEASURED, L1, L2, MAX = 0, 1, 2, 3
 
-# Status of insert_keys.
-DONE, INDEX_FULL, KEYS_FULL, HEAP_FULL = 0, 1, 2, 3
+# Status of insert_integers and insert_strings.
+DONE, INDEX_FULL, KEYS_FULL = 0, 1, 2
 
 
 @njit(cache=True)
@@ -88,13 +88,34 @@ def touched_cells(chunks: Any, ids: Any, epoch: int, out: Any) -> int:
     return count
 
 
+@njit(inline="always")
+def _apart_at_worst(a: Any, b: Any) -> float:
+    """|a - b|, and infinity where that is not a number: nothing bounds such an error, so it must not look small."""
+    if a == b or (np.isnan(a) and np.isnan(b)):
+        return 0.0
+    difference = abs(np.float64(a) - np.float64(b))
+    return np.inf if np.isnan(difference) else difference
+
+
+@njit(inline="always")
+def _counted(gap: float, difference: float, metric: int) -> float:
+    """A chunk's part of the divergence once one more cell is counted in."""
+    if metric == L1:
+        return gap + difference
+    if metric == L2:
+        return gap + difference * difference
+    if metric == MAX:
+        return max(gap, difference)
+    return gap
+
+
 @njit(cache=True)
 def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int) -> None:
     """Recompute, for the given chunks, how far they are from their saved copy.
 
     ``gaps`` receives the chunk's part of the divergence: the sum of differences (L1), the sum of their squares
     (L2) or the largest one (MAX). Computing it afresh for touched chunks keeps it exact: no drift, and a
-    maximum that may also fall.
+    maximum that may also fall. Two cells that are both NaN are equal; one that is makes the gap infinite.
     """
     for i in range(ids.size):
         if i + AHEAD < ids.size:
@@ -106,15 +127,19 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
         first = chunk << CHUNK_SHIFT
         gap = 0.0
         changed = False
+        doubtful = False  # a difference of integers wrapped around, or one of floats is not a number
         for j in range(first, first + CHUNK_CELLS):
+            difference = live[j] - saved[j]
             changed |= live[j] != saved[j]
-            difference = abs(np.float64(live[j] - saved[j]))
-            if metric == L1:
-                gap += difference
-            elif metric == L2:
-                gap += difference * difference
-            elif metric == MAX:
-                gap = max(gap, difference)
+            doubtful |= ((difference < 0) != (live[j] < saved[j])) | (difference != difference)
+            gap = _counted(gap, abs(np.float64(difference)), metric)
+        if doubtful:
+            gap = 0.0
+            changed = False
+            for j in range(first, first + CHUNK_CELLS):
+                at_worst = _apart_at_worst(live[j], saved[j])
+                changed |= at_worst > 0.0
+                gap = _counted(gap, at_worst, metric)
         chunks[chunk, CHANGED] = changed
         gaps[chunk] = gap
 
@@ -131,15 +156,36 @@ def set_at(live: Any, cells: Any, values: Any) -> None:
         live[cells[i]] = values[i]
 
 
+# A slot of an index is 0, or an entry: the position plus one in its low half, and above it 31 bits of the mixed key that
+# chose the slot. Comparing those first spares a walk to the key of every neighbour in a crowded index.
+_LOW = 0xFFFFFFFF
+
+
+@njit(inline="always")
+def _entry(mixed: Any, position: int) -> Any:
+    return (np.int64(mixed >> np.uint64(33)) << 32) | np.int64(position + 1)
+
+
+@njit(inline="always")
+def _may_be(entry: int, mixed: Any) -> bool:
+    return (entry >> 32) == np.int64(mixed >> np.uint64(33))
+
+
+@njit(inline="always")
+def _position(entry: int) -> int:
+    return (entry & _LOW) - 1
+
+
 @njit(cache=True)
 def rebuild_index(index: Any, keys: Any, count: int) -> None:
     """Enter the keys at positions 0 … count-1 into an empty index, in that order."""
     mask = np.uint64(index.size - 1)
     for position in range(count):
-        slot = mix(keys[position]) & mask
+        mixed = mix(keys[position])
+        slot = mixed & mask
         while index[slot] != 0:
             slot = (slot + np.uint64(1)) & mask
-        index[slot] = position + 1
+        index[slot] = _entry(mixed, position)
 
 
 @njit(cache=True)
@@ -150,7 +196,7 @@ def purge_index(index: Any, count: int) -> None:
     the largest ones leaves every other path whole.
     """
     for slot in range(index.size):
-        if index[slot] > count:
+        if _position(index[slot]) >= count:
             index[slot] = 0
 
 
@@ -170,9 +216,9 @@ def _fetch_ahead(index: Any, keys: Any, wanted: Any, i: int, mask: Any) -> None:
     if i + 2 * AHEAD < wanted.size:
         prefetch(index, mix(wanted[i + 2 * AHEAD]) & mask)
     if i + AHEAD < wanted.size:
-        position = index[mix(wanted[i + AHEAD]) & mask]
-        if position > 0:
-            prefetch(keys, np.int64(position - 1))
+        entry = index[mix(wanted[i + AHEAD]) & mask]
+        if entry != 0:
+            prefetch(keys, _position(entry))
 
 
 @njit(cache=True)
@@ -182,11 +228,12 @@ def find_integers(index: Any, keys: Any, wanted: Any, positions: Any) -> None:
     for i in range(wanted.size):
         _fetch_ahead(index, keys, wanted, i, mask)
         key = wanted[i]
-        slot = mix(key) & mask
+        mixed = mix(key)
+        slot = mixed & mask
         position = -1
         while index[slot] != 0:
-            candidate = index[slot] - 1
-            if keys[candidate] == key:
+            candidate = _position(index[slot])
+            if _may_be(index[slot], mixed) and keys[candidate] == key:
                 position = candidate
                 break
             slot = (slot + np.uint64(1)) & mask
@@ -197,17 +244,18 @@ def find_integers(index: Any, keys: Any, wanted: Any, positions: Any) -> None:
 def insert_integers(index: Any, load_max: int, keys: Any, count: int, wanted: Any, start: int, positions: Any) -> Any:
     """Positions of ``wanted[start:]``, entering new keys; returns (status, next start, count).
 
-    Stops early when the index or the key array is full, so that its caller can grow them and go on.
+    Stops early when the index or the room for keys is full, so that its caller can grow it and go on.
     """
     mask = np.uint64(index.size - 1)
     for i in range(start, wanted.size):
         _fetch_ahead(index, keys, wanted, i, mask)
         key = wanted[i]
-        slot = mix(key) & mask
+        mixed = mix(key)
+        slot = mixed & mask
         position = np.int64(-1)
         while index[slot] != 0:
-            candidate = index[slot] - 1
-            if keys[candidate] == key:
+            candidate = _position(index[slot])
+            if _may_be(index[slot], mixed) and keys[candidate] == key:
                 position = candidate
                 break
             slot = (slot + np.uint64(1)) & mask
@@ -218,7 +266,7 @@ def insert_integers(index: Any, load_max: int, keys: Any, count: int, wanted: An
                 return KEYS_FULL, i, count
             position = np.int64(count)
             keys[position] = key
-            index[slot] = position + 1
+            index[slot] = _entry(mixed, position)
             count += 1
         positions[i] = position
     return DONE, wanted.size, count
@@ -234,11 +282,12 @@ def find_strings(
         _fetch_ahead(index, keys, hashes, i, mask)
         at = offsets[i]
         length = offsets[i + 1] - at
-        slot = mix(hashes[i]) & mask
+        mixed = mix(hashes[i])
+        slot = mixed & mask
         position = -1
         while index[slot] != 0:
-            candidate = index[slot] - 1
-            if keys[candidate] == hashes[i]:
+            candidate = _position(index[slot])
+            if _may_be(index[slot], mixed) and keys[candidate] == hashes[i]:
                 begin = ends[candidate - 1] if candidate > 0 else 0
                 if _same_bytes(heap, begin, ends[candidate], data, at, length):
                     position = candidate
@@ -267,11 +316,12 @@ def insert_strings(
         _fetch_ahead(index, keys, hashes, i, mask)
         at = offsets[i]
         length = offsets[i + 1] - at
-        slot = mix(hashes[i]) & mask
+        mixed = mix(hashes[i])
+        slot = mixed & mask
         position = np.int64(-1)
         while index[slot] != 0:
-            candidate = index[slot] - 1
-            if keys[candidate] == hashes[i]:
+            candidate = _position(index[slot])
+            if _may_be(index[slot], mixed) and keys[candidate] == hashes[i]:
                 begin = ends[candidate - 1] if candidate > 0 else 0
                 if _same_bytes(heap, begin, ends[candidate], data, at, length):
                     position = candidate
@@ -280,17 +330,15 @@ def insert_strings(
         if position < 0:
             if count >= load_max:
                 return INDEX_FULL, i, count
-            if count >= keys.size or count >= ends.size:
-                return KEYS_FULL, i, count
             begin = ends[count - 1] if count > 0 else 0
-            if begin + length > heap.size:
-                return HEAP_FULL, i, count
+            if count >= keys.size or count >= ends.size or begin + length > heap.size:
+                return KEYS_FULL, i, count
             for j in range(length):
                 heap[begin + j] = data[at + j]
             position = np.int64(count)
             keys[position] = hashes[i]
             ends[position] = begin + length
-            index[slot] = position + 1
+            index[slot] = _entry(mixed, position)
             count += 1
         positions[i] = position
     return DONE, hashes.size, count

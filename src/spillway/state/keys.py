@@ -1,240 +1,188 @@
-"""Which position a key has: an open-addressing index over keys kept in the order of their arrival.
+"""What a key is: how keys come in from Arrow, and how a shard's memory keeps them.
 
 Keys lie densely, oldest first, and are never moved: what a batch adds is a tail, which makes undo a length and a
-backup cheap, and frequent keys, which tend to come early, share few chunks. The index holds 32-bit positions only
-(0 means empty) and doubles when three quarters full; it is derived from the keys and is never backed up.
+backup cheap, and frequent keys, which tend to come early, share few chunks.
 
 An integer is its own key. A string is known by 64 bits of hash, and its bytes are kept and compared, so two strings
-with the same hash are still two keys.
+with the same hash are still two keys. The bytes of all strings lie one after the other in a heap, and for each
+string it is kept where it ends.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spillway.errors import InputError, StateMemoryError
+from spillway.errors import InputError
 from spillway.state import kernels
-from spillway.state.arrays import Appended, Cells
+from spillway.state.arrays import Appended
 from spillway.state.hashing import hash_strings
 from spillway.state.shard import Shard, ValidCounts
 
 KeyType = Literal["int64", "string"]
 Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 Keys: TypeAlias = pa.Array | Int64s
+Wanted: TypeAlias = tuple[npt.NDArray[Any], ...]
+"""Keys on their way to a kernel, one number each first: integers, or the hashes of strings, their bytes and offsets."""
 
-KEYS_MAX = 2**31 - 2
-_SLOTS_MIN = 1024
+Progress: TypeAlias = tuple[int, int, int]
+"""How far an insertion came: its status (see ``kernels``), the key to go on with, the number of keys then."""
+
 _STRING_SEED = np.uint64(0)
 
 
-class KeyIndex:
-    """Positions of keys, in a shard's memory."""
-
-    def __init__(self, shard: Shard, name: str, *, key: KeyType, counted: bool, values: Cells | None = None) -> None:
-        self._key = key
-        self._keys = shard.appended(f"{name}-keys", dtype=np.int64, counted=counted)
-        self._ends: Appended | None = None
-        self._heap: Appended | None = None
-        if key == "string":
-            self._ends = shard.appended(f"{name}-ends", dtype=np.int64)
-            self._heap = shard.appended(f"{name}-heap", dtype=np.uint8)
-        self._index = shard.region(f"{name}-index", dtype=np.int32)
-        self._values = values  # cells at the same positions
-        shard.derived.append(self)
-
-    def __len__(self) -> int:
-        return self._keys.count
+class StoredKeys(Protocol):
+    """Keys in a shard's memory, by position; ``slots`` is the index that finds them (see ``index``)."""
 
     @property
-    def bytes(self) -> int:
-        return self._index.bytes
+    def words(self) -> Appended:
+        """The 64 bits by which each key is looked up."""
 
-    def unsaved(self) -> float:
-        """How many keys the last durable backup lacks."""
-        return self._keys.divergence()
+    def wanted(self, keys: Keys) -> Wanted:
+        """What the kernels take; keys of another type are refused."""
 
-    def insert(self, keys: Keys) -> Int64s:
-        """The position of each key; keys not seen before are appended."""
-        positions = np.empty(len(keys), np.int64)
-        if self._key == "int64":
-            self._insert_integers(_integers(keys), positions)
-        else:
-            self._insert_strings(*_strings(keys), positions)
-        return positions
+    def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
+        """Fill in the position of each key, or -1."""
 
-    def find(self, keys: Keys) -> Int64s:
-        """The position of each key, or -1."""
-        positions = np.full(len(keys), -1, np.int64)
-        if len(self._index.array) == 0:
-            return positions
-        if self._key == "int64":
-            kernels.find_integers(self._index.array, self._keys.room, _integers(keys), positions)
-        else:
-            assert self._ends is not None and self._heap is not None
-            data, offsets, hashes = _strings(keys)
-            kernels.find_strings(
-                self._index.array,
-                self._keys.room,
-                self._ends.room,
-                self._heap.room,
-                hashes,
-                data,
-                offsets,
-                positions,
-            )
-        return positions
+    def insert(
+        self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
+    ) -> Progress:
+        """As ``find`` from ``start`` on, appending keys not found behind the first ``count``."""
+
+    def make_room(self, count: int, wanted: Wanted, start: int) -> None:
+        """Make room for the key at ``start`` after ``count`` others."""
+
+    def publish(self, count: int) -> None:
+        """The first ``count`` keys are written: let them be seen, and no others."""
 
     def take(self, positions: Int64s) -> pa.Array:
-        """The keys at the given positions."""
-        if self._key == "int64":
-            return pa.array(self._keys.room[positions])
-        assert self._ends is not None and self._heap is not None
-        ends = self._ends.room
-        begins = np.where(positions > 0, ends[positions - 1] if len(ends) else 0, 0)
-        offsets = np.zeros(len(positions) + 1, np.int64)
-        np.cumsum(ends[positions] - begins, out=offsets[1:])
-        data = np.empty(int(offsets[-1]), np.uint8)
-        kernels.gather_strings(self._heap.room, ends, positions, data, offsets)
+        """The keys at the given positions, as a copy."""
+
+    def keep(self, positions: Int64s) -> None:
+        """Move the keys at ``positions`` together and forget the others."""
+
+    def known(self, valid_counts: Mapping[str, ValidCounts]) -> Bools:
+        """Which keys a backup gave whole."""
+
+
+class IntegerKeys:
+    """Keys that are 64-bit integers."""
+
+    def __init__(self, shard: Shard, name: str, *, counted: bool) -> None:
+        self.words = shard.appended(f"{name}-keys", dtype=np.int64, counted=counted)
+
+    def wanted(self, keys: Keys) -> Wanted:
+        return (_integers(keys),)
+
+    def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
+        (numbers,) = wanted
+        kernels.find_integers(slots, self.words.room, numbers, positions)
+
+    def insert(
+        self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
+    ) -> Progress:
+        (numbers,) = wanted
+        return cast(
+            Progress, kernels.insert_integers(slots, load_max, self.words.room, count, numbers, start, positions)
+        )
+
+    def make_room(self, count: int, wanted: Wanted, start: int) -> None:
+        self.words.reserve(count + 1)
+
+    def publish(self, count: int) -> None:
+        self.words.publish(count)
+
+    def take(self, positions: Int64s) -> pa.Array:
+        return pa.array(self.words.room[positions])
+
+    def keep(self, positions: Int64s) -> None:
+        self.words.room[: len(positions)] = self.words.room[positions]
+        self.publish(len(positions))
+
+    def known(self, valid_counts: Mapping[str, ValidCounts]) -> Bools:
+        return self.words.known(valid_counts[self.words.name])
+
+
+class StringKeys:
+    """Keys that are strings."""
+
+    def __init__(self, shard: Shard, name: str, *, counted: bool) -> None:
+        self.words = shard.appended(f"{name}-keys", dtype=np.int64, counted=counted)
+        self._ends = shard.appended(f"{name}-ends", dtype=np.int64)
+        self._heap = shard.appended(f"{name}-heap", dtype=np.uint8)
+
+    def wanted(self, keys: Keys) -> Wanted:
+        data, offsets = _strings(keys)
+        hashes = np.empty(len(offsets) - 1, np.int64)
+        hash_strings(data, offsets, _STRING_SEED, hashes)
+        return hashes, data, offsets
+
+    def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
+        hashes, data, offsets = wanted
+        kernels.find_strings(slots, self.words.room, self._ends.room, self._heap.room, hashes, data, offsets, positions)
+
+    def insert(
+        self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
+    ) -> Progress:
+        hashes, data, offsets = wanted
+        keys, ends, heap = self.words.room, self._ends.room, self._heap.room
+        return cast(
+            Progress,
+            kernels.insert_strings(slots, load_max, keys, ends, count, heap, hashes, data, offsets, start, positions),
+        )
+
+    def make_room(self, count: int, wanted: Wanted, start: int) -> None:
+        _, _, offsets = wanted
+        self.words.reserve(count + 1)
+        self._ends.reserve(count + 1)
+        self._heap.reserve(self._bytes(count) + int(offsets[start + 1] - offsets[start]))
+
+    def publish(self, count: int) -> None:
+        self.words.publish(count)
+        self._ends.publish(count)
+        self._heap.publish(self._bytes(count))
+
+    def take(self, positions: Int64s) -> pa.Array:
+        data, offsets = self._gather(positions)
         large = pa.LargeStringArray.from_buffers(len(positions), pa.py_buffer(offsets), pa.py_buffer(data))
         return large.cast(pa.string())
 
-    def rollback(self) -> None:
-        kernels.purge_index(self._index.array, self._keys.count)
+    def keep(self, positions: Int64s) -> None:
+        data, offsets = self._gather(positions)
+        self.words.room[: len(positions)] = self.words.room[positions]
+        self._ends.room[: len(positions)] = offsets[1:]
+        self._heap.room[: len(data)] = data
+        self.publish(len(positions))
 
-    def rebuild(self, valid_counts: Mapping[str, ValidCounts]) -> None:
-        """Enter all keys; those a damaged backup no longer has are dropped, with their values."""
-        known = self._keys.known(valid_counts[self._keys.name])
-        if self._ends is not None and self._heap is not None:
-            known &= self._known_strings(valid_counts)
-        if not known.all():
-            self._keep(np.flatnonzero(known))
-        self._grow(_slots_for(self._keys.count))
-
-    def _known_strings(self, valid_counts: Mapping[str, ValidCounts]) -> npt.NDArray[np.bool_]:
-        assert self._ends is not None and self._heap is not None
+    def known(self, valid_counts: Mapping[str, ValidCounts]) -> Bools:
         known_ends = self._ends.known(valid_counts[self._ends.name])
         ends = np.where(known_ends, self._ends.room[: self._ends.count], 0)
-        begins = np.concatenate([[0], ends[:-1]])
-        known = known_ends & np.concatenate([[True], known_ends[:-1]])
+        begins = np.concatenate([[0], ends])[:-1]
+        known_begins = np.concatenate([[True], known_ends])[:-1]
         # A string is whole if no byte between its ends is unknown.
         missing = np.concatenate([[0], np.cumsum(~self._heap.known(valid_counts[self._heap.name]))])
         inside = (begins <= ends) & (ends <= self._heap.count)
         whole = missing[np.where(inside, ends, 0)] == missing[np.where(inside, begins, 0)]
-        return cast("npt.NDArray[np.bool_]", known & inside & whole)
+        known = self.words.known(valid_counts[self.words.name])
+        return cast(Bools, known & known_ends & known_begins & inside & whole)
 
-    def _keep(self, positions: Int64s) -> None:
-        """Move the keys at ``positions`` together and forget the others."""
-        strings = self.take(positions) if self._key == "string" else None
-        keys = self._keys.room[positions].copy()
-        self._keys.room[: len(positions)] = keys
-        self._keys.publish(len(positions))
-        if strings is not None:
-            assert self._ends is not None and self._heap is not None
-            data, offsets = string_buffers(strings)
-            self._ends.room[: len(positions)] = offsets[1:] - offsets[0]
-            self._heap.room[: offsets[-1] - offsets[0]] = data[offsets[0] : offsets[-1]]
-            self._ends.publish(len(positions))
-            self._heap.publish(int(offsets[-1] - offsets[0]))
-        if self._values is not None:
-            self._values.keep(positions)
+    def _gather(self, positions: Int64s) -> tuple[npt.NDArray[np.uint8], Int64s]:
+        """A copy of the strings' bytes, and where each begins and the last one ends."""
+        ends = self._ends.room
+        begins = np.where(positions > 0, ends[positions - 1], 0)
+        offsets = np.zeros(len(positions) + 1, np.int64)
+        np.cumsum(ends[positions] - begins, out=offsets[1:])
+        data = np.empty(int(offsets[-1]), np.uint8)
+        kernels.gather_strings(self._heap.room, ends, positions, data, offsets)
+        return data, offsets
 
-    def reset(self) -> None:
-        self._index.reset()
-
-    def refresh(self) -> None:
-        self._index.refresh()
-
-    def _insert_integers(self, wanted: Int64s, positions: Int64s) -> None:
-        start, count = 0, self._keys.count
-        while True:
-            status, start, count = kernels.insert_integers(
-                *self._slots(), self._keys.room, count, wanted, start, positions
-            )
-            if status == kernels.DONE:
-                break
-            self._make_room(status, count)
-        self._keys.publish(count)
-
-    def _insert_strings(
-        self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any], hashes: Int64s, positions: Int64s
-    ) -> None:
-        assert self._ends is not None and self._heap is not None
-        start, count = 0, self._keys.count
-        while True:
-            status, start, count = kernels.insert_strings(
-                *self._slots(),
-                self._keys.room,
-                self._ends.room,
-                count,
-                self._heap.room,
-                hashes,
-                data,
-                offsets,
-                start,
-                positions,
-            )
-            if status == kernels.DONE:
-                break
-            self._make_room(status, count, heap_bytes=int(offsets[start + 1] - offsets[start]))
-        self._keys.publish(count)
-        self._ends.publish(count)
-        self._heap.publish(int(self._ends.room[count - 1]) if count else 0)
-
-    def _slots(self) -> tuple[npt.NDArray[np.int32], int]:
-        if len(self._index.array) == 0:
-            self._grow(_SLOTS_MIN)
-        return self._index.array, len(self._index.array) * 3 // 4
-
-    def _make_room(self, status: int, count: int, *, heap_bytes: int = 0) -> None:
-        if count >= KEYS_MAX:
-            raise StateMemoryError(f"A table cannot hold more than {KEYS_MAX:,} keys per shard: use more shards.")
-        if status == kernels.INDEX_FULL:
-            self._grow(2 * len(self._index.array), count)
-        elif status == kernels.KEYS_FULL:
-            self._keys.reserve(count + 1)
-            if self._ends is not None:
-                self._ends.reserve(count + 1)
-        else:
-            assert self._heap is not None and self._ends is not None
-            used_bytes = int(self._ends.room[count - 1]) if count else 0
-            self._heap.reserve(used_bytes + heap_bytes)
-
-    def _grow(self, slots: int, count: int | None = None) -> None:
-        fresh = self._index.replace(slots)
-        kernels.rebuild_index(fresh, self._keys.room, self._keys.count if count is None else count)
-        self._index.adopt(fresh)
-
-
-def _slots_for(count: int) -> int:
-    slots = _SLOTS_MIN
-    while slots * 3 // 4 < count:
-        slots *= 2
-    return slots
-
-
-def _integers(keys: Keys) -> Int64s:
-    if isinstance(keys, np.ndarray):
-        return np.ascontiguousarray(keys, dtype=np.int64)
-    _no_nulls(keys)
-    if not pa.types.is_integer(keys.type):
-        raise InputError(f"A key must be an integer here; a column of {keys.type} came.")
-    return np.asarray(keys.cast(pa.int64(), safe=False))
-
-
-def _strings(keys: Keys) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any], Int64s]:
-    """Bytes, offsets and hashes of a string column."""
-    if isinstance(keys, np.ndarray):
-        raise InputError("A key must be a string here; an array of numbers came.")
-    _no_nulls(keys)
-    if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
-        raise InputError(f"A key must be a string here; a column of {keys.type} came.")
-    data, offsets = string_buffers(keys)
-    hashes = np.empty(len(keys), np.int64)
-    hash_strings(data, offsets, _STRING_SEED, hashes)
-    return data, offsets, hashes
+    def _bytes(self, count: int) -> int:
+        """How much of the heap the first ``count`` strings take."""
+        return int(self._ends.room[count - 1]) if count else 0
 
 
 def string_buffers(strings: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
@@ -249,6 +197,34 @@ def string_buffers(strings: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArra
     return data, offsets
 
 
-def _no_nulls(keys: pa.Array) -> None:
+def _integers(keys: Keys) -> Int64s:
+    if isinstance(keys, np.ndarray):
+        if keys.ndim != 1 or (keys.size and keys.dtype.kind not in "iu"):
+            raise InputError(
+                f"Keys must be integers here, in one dimension; an array of {keys.dtype} and shape {keys.shape} came."
+            )
+        return np.ascontiguousarray(keys, dtype=np.int64)
+    column = _column(keys)
+    if not pa.types.is_integer(column.type):
+        raise InputError(f"A key must be an integer here; a column of {column.type} came.")
+    return np.asarray(column.cast(pa.int64(), safe=False))
+
+
+def _strings(keys: Keys) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
+    if isinstance(keys, np.ndarray):
+        raise InputError(f"A key must be a string here, in an Arrow array; a numpy array of {keys.dtype} came.")
+    column = _column(keys)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise InputError(f"A key must be a string here; a column of {column.type} came.")
+    return string_buffers(column)
+
+
+def _column(keys: Any) -> pa.Array:
+    """One Arrow array without nulls."""
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    if not isinstance(keys, pa.Array):
+        raise InputError(f"Keys must come as a column, an Arrow array; a {type(keys).__name__} came.")
     if keys.null_count:
         raise InputError(f"A key must not be null; {keys.null_count} of {len(keys)} tuples have none.")
+    return keys

@@ -1,13 +1,16 @@
 """Flat arrays over memory-mapped files: where a shard's state lives.
 
 A shard's folder normally lies in shared memory, so that state outlives the Python worker, the executor and
-the driver that wrote it, and opening it costs no deserialisation. Two rules keep this safe:
+the driver that wrote it, and opening it costs no deserialisation. Three rules keep this safe:
 
 * Space is reserved with ``posix_fallocate`` before it is mapped. A plain ``ftruncate`` would succeed on a full
   tmpfs and the first write to the missing page would end the process with SIGBUS; reserving turns that into an
   error with a name.
-* A region only ever grows, and fresh bytes are zero. Growing extends the file and maps it again; earlier
-  mappings stay valid for the bytes they had.
+* A file only ever grows, and fresh bytes are zero. Growing extends the file and maps it again; earlier mappings
+  stay valid for the bytes they had. For the same reason a file is emptied by putting another in its place: a
+  process that still has the old one mapped goes on reading it, where truncating would end it with SIGBUS.
+* What is mapped and what is remembered of the file come from one descriptor, so that a file which another process
+  replaces or makes larger at that moment is never taken for the one that was mapped.
 """
 
 import errno
@@ -21,6 +24,8 @@ import numpy.typing as npt
 
 from spillway.errors import StateMemoryError
 
+Identity = tuple[int, int]  # inode and size in bytes
+
 
 def with_slack(rows: int) -> int:
     """A quarter more: growing row by row then costs amortised constant time, and a fifth at most lies idle."""
@@ -33,80 +38,85 @@ class Region:
     def __init__(self, path: Path, dtype: npt.DTypeLike, *, columns: int = 0) -> None:
         self.path = path
         self.array: npt.NDArray[Any]
+        self._identity: Identity
         self._dtype = np.dtype(dtype)
         self._columns = columns  # 0: one-dimensional
         self._row_bytes = self._dtype.itemsize * max(columns, 1)
-        self._map(_file_identity(path)[1])
+        if not path.exists():
+            _allocate(path, 0)
+        self._map()
 
     @property
     def bytes(self) -> int:
         return int(self.array.nbytes)
 
-    def reserve(self, rows: int) -> bool:
-        """Make room for ``rows`` rows; true if there was not enough before."""
-        if rows <= len(self.array):
-            return False
-        _allocate(self.path, rows * self._row_bytes)
-        self._map(rows * self._row_bytes)
-        return True
+    def reserve(self, rows: int) -> None:
+        """Make room for ``rows`` rows."""
+        if rows > len(self.array):
+            _allocate(self.path, rows * self._row_bytes)
+            self._map()
 
     def refresh(self) -> None:
         """Map the file again if another process made it larger or replaced it."""
-        identity = _file_identity(self.path)
-        if identity != self._identity:
-            self._map(identity[1])
+        try:
+            status = os.stat(self.path)
+        except OSError as error:
+            raise memory_error(self.path, error) from error
+        if (status.st_ino, status.st_size) != self._identity:
+            self._map()
 
     def reset(self) -> None:
         """Drop all content."""
-        os.truncate(self.path, 0)
-        self._map(0)
+        self.replace(0)
+        self.adopt()
 
     def replace(self, rows: int) -> npt.NDArray[Any]:
         """A zeroed array of ``rows`` rows in a new file beside this one; ``adopt`` puts it in place."""
-        fresh = self.path.with_suffix(".new")
+        fresh = self._replacement()
         fresh.unlink(missing_ok=True)
         _allocate(fresh, rows * self._row_bytes)
-        return _map_file(fresh, rows * self._row_bytes, self._dtype, self._columns)
+        return self._mapped(fresh)[0]
 
-    def adopt(self, array: npt.NDArray[Any]) -> None:
-        """Put the array made by ``replace`` in this region's place, atomically."""
-        os.replace(self.path.with_suffix(".new"), self.path)
-        self.array = array
-        self._identity = _file_identity(self.path)
+    def adopt(self) -> None:
+        """Put the file made by ``replace`` in this region's place, atomically."""
+        os.replace(self._replacement(), self.path)
+        self._map()
 
-    def _map(self, size_bytes: int) -> None:
-        self.array = _map_file(self.path, size_bytes, self._dtype, self._columns)
-        self._identity = _file_identity(self.path)
+    def _replacement(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.new")
 
+    def _map(self) -> None:
+        self.array, self._identity = self._mapped(self.path)
 
-def _map_file(path: Path, size_bytes: int, dtype: np.dtype[Any], columns: int) -> npt.NDArray[Any]:
-    shape: tuple[int, ...] = (-1, columns) if columns else (-1,)
-    if size_bytes == 0:
-        return np.empty((0, columns) if columns else 0, dtype)
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        mapping = mmap.mmap(descriptor, size_bytes)
-    finally:
-        os.close(descriptor)
-    return np.frombuffer(mapping, dtype=dtype).reshape(shape)
-
-
-def _file_identity(path: Path) -> tuple[int, int]:
-    """Inode and size; an empty file is made if there is none."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        _allocate(path, 0)
-        status = os.stat(path)
-    return status.st_ino, status.st_size
+    def _mapped(self, path: Path) -> tuple[npt.NDArray[Any], Identity]:
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+            try:
+                status = os.fstat(descriptor)
+                # A file system that ran full in mid-growth may have left part of a row.
+                rows = status.st_size // self._row_bytes
+                mapping = mmap.mmap(descriptor, rows * self._row_bytes) if rows else bytearray()
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise memory_error(path, error) from error
+        flat = np.frombuffer(mapping, dtype=self._dtype)
+        array = flat.reshape(rows, self._columns) if self._columns else flat
+        return array, (status.st_ino, status.st_size)
 
 
 def _allocate(path: Path, size_bytes: int) -> None:
+    """Make the file that large at least; if there is no room, it stays as it was."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if size_bytes:
-                os.posix_fallocate(descriptor, 0, size_bytes)
+            before_bytes = os.fstat(descriptor).st_size
+            try:
+                if size_bytes > before_bytes:
+                    os.posix_fallocate(descriptor, 0, size_bytes)
+            except OSError:
+                os.ftruncate(descriptor, before_bytes)
+                raise
         finally:
             os.close(descriptor)
     except OSError as error:

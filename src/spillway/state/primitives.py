@@ -7,6 +7,9 @@ sequence of updates, backups, rollbacks and recoveries, where a missing key coun
 
     l1    sum of |s_i - b_i|            l2    square root of the sum of (s_i - b_i)^2
     max   largest |s_i - b_i|           keys  number of keys in s and not in b
+
+Where a difference is not a number (one side is NaN) it counts as infinite; two that are both NaN count as equal.
+``check_primitive`` holds every primitive to this, a user's own included.
 """
 
 import copy
@@ -17,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spillway.errors import GraphError, StateError
+from spillway.errors import GraphError, StateError, StateMemoryError
 from spillway.state import kernels
 from spillway.state.arrays import Cells
-from spillway.state.keys import Int64s, KeyIndex, Keys, KeyType
+from spillway.state.index import KeyIndex
+from spillway.state.keys import Int64s, Keys, KeyType
 from spillway.state.shard import Shard
 
 __all__ = [
@@ -75,10 +79,9 @@ class _Fixed(Primitive):
     def __init__(self, *, metric: Metric, dtype: CellType, length: int) -> None:
         check_choice(self, "metric", metric, ("l1", "l2", "max"))
         check_choice(self, "dtype", dtype, get_args(CellType))
-        if not 0 < length <= CELLS_MAX:
-            raise GraphError(f"{type(self).__name__}: between 1 and {CELLS_MAX:,} cells are wanted, got {length}.")
+        _check_count(self, "cells", length)
         self.metric: Metric = metric
-        self.dtype = dtype
+        self.dtype: CellType = dtype
         self.length = length
 
     def describe(self) -> str:
@@ -94,16 +97,20 @@ class _Fixed(Primitive):
         return _bound(self, self._cells)
 
     def _add(self, cells: Int64s, amounts: Any) -> None:
-        bound = self._bound()
-        _check_range(self, cells, self.length)
-        bound.touch(cells)
-        kernels.add_at(bound.live, cells, _amounts(amounts, cells.size, self.dtype))
+        numbers = self._touch(cells, amounts)
+        kernels.add_at(self._bound().live, cells, numbers)
 
     def _set(self, cells: Int64s, values: Any) -> None:
+        numbers = self._touch(cells, values)
+        kernels.set_at(self._bound().live, cells, numbers)
+
+    def _touch(self, cells: Int64s, numbers: Any) -> Numbers:
+        """The numbers, one per cell; they may be written once this returns, and if it refuses nothing has changed."""
         bound = self._bound()
         _check_range(self, cells, self.length)
+        checked = _amounts(self, numbers, cells.size, self.dtype)
         bound.touch(cells)
-        kernels.set_at(bound.live, cells, _amounts(values, cells.size, self.dtype))
+        return checked
 
     def _view(self) -> npt.NDArray[Any]:
         view = self._bound().live.view()
@@ -158,10 +165,11 @@ class Vector(_Fixed):
 
     def add(self, cells: Int64s, amounts: Any) -> None:
         """Add ``amounts`` (one each, or one for all) to the given cells; a cell may be named twice."""
-        self._add(_positions(cells), amounts)
+        self._add(_positions(self, cells), amounts)
 
     def set(self, cells: Int64s, values: Any) -> None:
-        self._set(_positions(cells), values)
+        """Give the cells these values (one each, or one for all); of a cell named twice the last one stays."""
+        self._set(_positions(self, cells), values)
 
     def read(self) -> npt.NDArray[Any]:
         """All cells, as a read-only view of live memory: copy what must outlast the batch."""
@@ -172,7 +180,9 @@ class Matrix(_Fixed):
     """Cells in rows and columns, all zero at first."""
 
     def __init__(self, rows: int, columns: int, *, metric: Metric = "l1", dtype: CellType = "float64") -> None:
-        super().__init__(metric=metric, dtype=dtype, length=rows * columns if min(rows, columns) > 0 else 0)
+        _check_count(self, "rows", rows)
+        _check_count(self, "columns", columns)
+        super().__init__(metric=metric, dtype=dtype, length=rows * columns)
         self.rows = rows
         self.columns = columns
 
@@ -194,7 +204,9 @@ class Matrix(_Fixed):
         return self._view().reshape(self.rows, self.columns)
 
     def _flat(self, rows: Int64s, columns: Int64s) -> Int64s:
-        rows, columns = _positions(rows), _positions(columns)
+        rows, columns = _positions(self, rows), _positions(self, columns)
+        if rows.size != columns.size:
+            raise StateError(f"{self.describe()} got {rows.size} rows and {columns.size} columns: name them in pairs.")
         _check_range(self, rows, self.rows)
         _check_range(self, columns, self.columns)
         return rows * self.columns + columns
@@ -225,7 +237,7 @@ class HashTable(_Keyed):
     def __init__(self, *, key: KeyType = "int64", metric: Metric = "l1", dtype: CellType = "int64") -> None:
         super().__init__(key=key, metric=metric)
         check_choice(self, "dtype", dtype, get_args(CellType))
-        self.dtype = dtype
+        self.dtype: CellType = dtype
         self._cells: Cells | None = None
 
     def describe(self) -> str:
@@ -238,19 +250,20 @@ class HashTable(_Keyed):
 
     def add(self, keys: Keys, amounts: Any) -> None:
         """Add ``amounts`` (one each, or one for all) to the numbers of the given keys; a key may be named twice."""
-        cells = self._enter(keys)
-        kernels.add_at(self._values().live, cells, _amounts(amounts, cells.size, self.dtype))
+        cells, numbers = self._enter(keys, amounts)
+        kernels.add_at(self._values().live, cells, numbers)
 
     def set(self, keys: Keys, values: Any) -> None:
-        cells = self._enter(keys)
-        kernels.set_at(self._values().live, cells, _amounts(values, cells.size, self.dtype))
+        """Give the keys these numbers (one each, or one for all); of a key named twice the last one stays."""
+        cells, numbers = self._enter(keys, values)
+        kernels.set_at(self._values().live, cells, numbers)
 
     def get(self, keys: Keys) -> npt.NDArray[Any]:
         """The number of each key, 0 for a key not entered."""
         positions = self._keys().find(keys)
         live = self._values().live
         if live.size == 0:
-            return np.zeros(len(keys), self.dtype)
+            return np.zeros(len(positions), self.dtype)
         return np.where(positions >= 0, live[np.maximum(positions, 0)], live.dtype.type(0))
 
     def items(self) -> tuple[pa.Array, npt.NDArray[Any]]:
@@ -259,17 +272,26 @@ class HashTable(_Keyed):
 
     def updates(self) -> tuple[pa.Array, npt.NDArray[Any]]:
         """The keys touched in this batch, oldest first, and a copy of their numbers."""
-        return self._take(np.sort(self._values().touched()))
+        return self._take(self._values().touched())
 
     def _take(self, positions: Int64s) -> tuple[pa.Array, npt.NDArray[Any]]:
         return self._keys().take(positions), self._values().live[positions]
 
-    def _enter(self, keys: Keys) -> Int64s:
+    def _enter(self, keys: Keys, numbers: Any) -> tuple[Int64s, Numbers]:
+        """Positions and numbers; they may be written once this returns, and if it refuses nothing has changed."""
         index, values = self._keys(), self._values()
-        positions = index.insert(keys)
-        values.resize(len(index))
-        values.touch(positions)
-        return positions
+        wanted = index.wanted(keys)
+        checked = _amounts(self, numbers, len(wanted[0]), self.dtype)
+        before = len(index)
+        positions = index.insert(wanted)
+        try:
+            values.resize(len(index))
+            values.touch(positions)
+        except StateMemoryError:
+            index.forget(before)
+            values.resize(before)
+            raise
+        return positions, checked
 
     def _values(self) -> Cells:
         return _bound(self, self._cells)
@@ -296,7 +318,7 @@ class KeySet(_Keyed):
         """Enter the keys; true for each that was not there before this call."""
         index = self._keys()
         before = len(index)
-        return index.insert(keys) >= before
+        return index.insert(index.wanted(keys)) >= before
 
     def items(self) -> pa.Array:
         """All keys, oldest first."""
@@ -311,23 +333,36 @@ def check_choice(of: object, what: str, value: object, choices: tuple[str, ...])
         raise GraphError(f"{type(of).__name__}: {what} must be one of {', '.join(choices)}; got {value!r}.")
 
 
+def _check_count(of: object, what: str, value: object) -> None:
+    if not (isinstance(value, int) and 0 < value <= CELLS_MAX):
+        raise GraphError(f"{type(of).__name__}: between 1 and {CELLS_MAX:,} {what} are wanted; got {value!r}.")
+
+
 def _bound(of: Primitive, part: T | None) -> T:
     if part is None:
         raise StateError(f"A {type(of).__name__} was used outside a batch: state lives only inside process().")
     return part
 
 
-def _positions(cells: Any) -> Int64s:
-    return np.ascontiguousarray(cells, dtype=np.int64)
+def _positions(of: Primitive, cells: Any) -> Int64s:
+    array = np.asarray(cells)
+    if array.size and array.dtype.kind not in "iu":
+        raise StateError(f"{of.describe()} has positions that are integers; {array.dtype} came.")
+    return np.ascontiguousarray(array.ravel(), dtype=np.int64)
 
 
-def _amounts(amounts: Any, count: int, dtype: CellType) -> Numbers:
+def _amounts(of: Primitive, amounts: Any, count: int, dtype: CellType) -> Numbers:
     array = np.asarray(amounts)
+    if array.size and not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise StateError(
+            f"{of.describe()} holds {dtype}; numbers of {array.dtype} came, which do not always fit. Convert them, or "
+            f"declare another dtype."
+        )
     if array.ndim == 0:
         return np.full(count, array, dtype=dtype)
     if array.size != count:
-        raise StateError(f"One number each, or one for all, was wanted: {count} cells, {array.size} numbers.")
-    return cast(Numbers, np.ascontiguousarray(array, dtype=dtype))
+        raise StateError(f"{of.describe()} takes one number each, or one for all: {count} cells, {array.size} numbers.")
+    return cast(Numbers, np.ascontiguousarray(array.ravel(), dtype=dtype))
 
 
 def _check_range(of: Primitive, cells: Int64s, length: int) -> None:

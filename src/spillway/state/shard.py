@@ -2,7 +2,8 @@
 
 Theory of operation
 -------------------
-A shard is a folder of flat arrays plus a header of 64-bit words. ``VERSION`` is the last batch it contains.
+A shard is a folder of flat arrays plus a header of 64-bit words (see ``header``). ``VERSION`` is the last batch it
+contains.
 
     idle at N-1 --begin(N)--> applying N --commit--> idle at N, undo of N kept
                                   |                        |
@@ -20,74 +21,33 @@ A shard is a folder of flat arrays plus a header of 64-bit words. ``VERSION`` is
 A backup written in batch N must not count before Spark has committed N: if N is run again after the memory was
 lost, the shard has to start from N-1. The chunks in it are therefore *staged*, and promoted to "what the backup
 holds" when batch N+1 begins, which Spark does only after committing N. ``STAGED`` names that batch; it is set
-before the backup is written, so that a rollback knows there may be one to take back.
+before the backup is written, so that a rollback knows there may be one to take back. Promoting ends the time in
+which N can be rolled back: divergence is measured from a backup of N then, and N-1 is behind it.
+
+A recovery begins with a reset and sets ``RECOVERING`` until it is complete; killed before, it leaves a mixture, which
+the next to take the lock drops.
 
 One process at a time works on a shard: ``lock`` is an flock, which the kernel releases when its holder dies. Open
 shards are kept mapped between batches (a fresh mapping pays a page fault for every page it touches); whoever takes
-the lock first maps again what another process made larger or replaced.
+the lock first maps again what another process made larger or replaced. A folder that was wiped meanwhile is refused.
 """
 
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from spillway.errors import StateError
+from spillway.errors import GraphError, StateError
 from spillway.state.arrays import SCALARS, Appended, Array, Cells
+from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, Word, open_header
 from spillway.state.memory import Region, memory_error
 
-MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
-FORMAT = 1
-NONE = -1  # no batch; as a version: empty
-NO_UNDO = -2  # there is nothing to roll back to
-
-_ARRAYS_MAX = 256
-
-
-class Word(IntEnum):
-    """Words of the header before those of the arrays."""
-
-    MAGIC = 0
-    FORMAT = 1
-    FINGERPRINT = 2
-    EPOCH = 3
-    VERSION = 4
-    APPLYING = 5
-    UNDO_VERSION = 6
-    STAGED = 7
-    FAILURES = 8
-    SEQ = 9
-    UNDO_SEQ = 10
-    BACKUP_VERSION = 11
-    BACKUP_TIME_MS = 12
-    STAGED_TIME_MS = 13
-    TUPLES = 14  # applied since the last backup that counts
-    UNDO_TUPLES = 15
-    ARRAYS = 32
-
-
-_AT_FIRST = {
-    Word.EPOCH: 0,
-    Word.VERSION: NONE,
-    Word.APPLYING: NONE,
-    Word.UNDO_VERSION: NO_UNDO,
-    Word.STAGED: NONE,
-    Word.FAILURES: 0,
-    Word.SEQ: NONE,
-    Word.UNDO_SEQ: NONE,
-    Word.BACKUP_VERSION: NONE,
-    Word.BACKUP_TIME_MS: 0,
-    Word.STAGED_TIME_MS: 0,
-    Word.TUPLES: 0,
-    Word.UNDO_TUPLES: 0,
-}
-
+__all__ = ["NONE", "NO_UNDO", "Derived", "Shard", "ValidCounts"]
 
 ValidCounts = npt.NDArray[np.int64]
 """For each chunk loaded from a backup: the array's length when that chunk was saved; -1 for a chunk that is missing.
@@ -123,17 +83,9 @@ class Shard:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise memory_error(folder / "header", error) from error
-        with self.lock():
-            self._header = Region(folder / "header", np.int64)
-            self._header.reserve(Word.ARRAYS + _ARRAYS_MAX * SCALARS)
+        with self._alone():
+            self._header = open_header(folder, fingerprint=fingerprint)
             self._inode = self._header_inode()
-            words = self._header.array
-            if words[Word.MAGIC] == 0:
-                words[Word.FORMAT] = FORMAT
-                words[Word.FINGERPRINT] = fingerprint
-                words[list(_AT_FIRST)] = list(_AT_FIRST.values())
-                words[Word.MAGIC] = MAGIC
-            self._check(fingerprint)
 
     # -- allocation: called by primitives while they are bound, always in the same order ----------------------
 
@@ -141,7 +93,7 @@ class Shard:
         array = Cells(
             self.folder,
             name,
-            self._scalars(),
+            self._scalars(name),
             dtype=dtype,
             metric=metric,
             tracked=self._tracked,
@@ -152,7 +104,7 @@ class Shard:
         return array
 
     def appended(self, name: str, *, dtype: npt.DTypeLike, counted: bool = False) -> Appended:
-        array = Appended(self.folder, name, self._scalars(), dtype=dtype, counted=counted)
+        array = Appended(self.folder, name, self._scalars(name), dtype=dtype, counted=counted)
         self.arrays.append(array)
         return array
 
@@ -220,18 +172,18 @@ class Shard:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the shard alone; waits for another attempt of the same batch to end."""
-        path = self.folder / "lock"
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise memory_error(path, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with self._alone():
+            if not self.current():
+                raise StateError(
+                    f"State folder {self.folder} was removed or made anew while this process had it open, so what it "
+                    f"has mapped is no longer the shard. Open the shard again."
+                )
             for part in self._parts():
                 part.refresh()
+            if self._header.array[Word.RECOVERING]:
+                self.reset()
+                self._header.array[Word.RECOVERING] = 0
             yield
-        finally:
-            os.close(descriptor)
 
     def current(self) -> bool:
         """Whether the folder is still the one that was mapped: it may have been wiped and made anew."""
@@ -240,6 +192,7 @@ class Shard:
     def begin(self, batch: int) -> None:
         words = self._header.array
         assert not self.torn and batch > self.version, (batch, self.version)
+        assert not words[Word.RECOVERING], "a reset is followed by recovered()"
         words[Word.UNDO_VERSION] = NO_UNDO
         self._begin_undo()
         words[Word.UNDO_VERSION] = words[Word.VERSION]
@@ -263,6 +216,8 @@ class Shard:
         """Undo the batch being applied, or else the last one applied. May be repeated if it was cut short."""
         words = self._header.array
         assert self.can_roll_back
+        if not self.torn:
+            words[Word.APPLYING] = words[Word.VERSION]  # killed from here on, the batch is torn
         for array in self.arrays:
             array.rollback()
         for derived in self.derived:
@@ -290,6 +245,7 @@ class Shard:
     def promote(self) -> None:
         """The batch of the staged backup was committed: divergence is measured from that backup now."""
         words = self._header.array
+        words[Word.UNDO_VERSION] = NO_UNDO
         for array in self.arrays:
             array.promote()
         words[Word.BACKUP_VERSION] = words[Word.STAGED]
@@ -302,11 +258,13 @@ class Shard:
             array.unstage()
         self._header.array[Word.STAGED] = NONE
 
-    # -- recovery: reset, load, mend, adopt, recovered; until the last the shard counts as empty ----------------
+    # -- recovery: reset, load, mend, adopt, recovered; cut short before the last, whoever locks finds it empty ----
 
     def reset(self) -> None:
         """Drop all content, as if the memory had been lost."""
-        self._header.array[list(_AT_FIRST)] = list(_AT_FIRST.values())
+        self._header.array[Word.RECOVERING] = 1
+        for word, value in AT_FIRST.items():
+            self._header.array[word] = value
         for part in self._parts():
             part.reset()
 
@@ -333,6 +291,7 @@ class Shard:
         words[Word.SEQ] = seq
         words[Word.FAILURES] = failures
         words[Word.VERSION] = version
+        words[Word.RECOVERING] = 0
 
     def _begin_undo(self) -> None:
         words = self._header.array
@@ -345,8 +304,27 @@ class Shard:
     def _parts(self) -> list[Array | Derived]:
         return [*self.arrays, *self.derived]
 
-    def _scalars(self) -> npt.NDArray[Any]:
-        assert len(self.arrays) < _ARRAYS_MAX
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        path = self.folder / "lock"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise memory_error(path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _scalars(self, name: str) -> npt.NDArray[Any]:
+        """The words of the header that belong to the next array."""
+        assert all(array.name != name for array in self.arrays), f"{name} is bound to this shard twice"
+        if len(self.arrays) == ARRAYS_MAX:
+            raise GraphError(
+                f"One operator can keep {ARRAYS_MAX} arrays of state (a table of strings takes four); {name!r} is one "
+                f"too many. Split the operator."
+            )
         first = Word.ARRAYS + len(self.arrays) * SCALARS
         return self._header.array[first : first + SCALARS]
 
@@ -355,16 +333,3 @@ class Shard:
             return (self.folder / "header").stat().st_ino
         except FileNotFoundError:
             return NONE
-
-    def _check(self, fingerprint: int) -> None:
-        words = self._header.array
-        if words[Word.MAGIC] != MAGIC or words[Word.FORMAT] != FORMAT:
-            raise StateError(
-                f"State folder {self.folder} was not written by this version of Spillway (format "
-                f"{int(words[Word.FORMAT])}, wanted {FORMAT}). Use another folder, or 'spillway clean' it."
-            )
-        if words[Word.FINGERPRINT] != fingerprint:
-            raise StateError(
-                f"State folder {self.folder} holds the state of another graph or of operators with other "
-                f"settings. Use another folder, or 'spillway clean' it."
-            )

@@ -1,0 +1,94 @@
+"""The header of a shard's folder: 64-bit words that say what the arrays beside it contain.
+
+The first words tell whose memory this is, the next ones where the shard stands, and each array has four of its own
+from ``Word.ARRAYS`` on (see ``arrays``). ``MAGIC`` is written last, so that a header whose maker was killed looks new.
+A word is written whole or not at all, whatever ends the process.
+"""
+
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+
+from spillway.errors import StateError
+from spillway.state.arrays import SCALARS
+from spillway.state.memory import Region
+
+MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
+FORMAT = 1
+NONE = -1  # no batch; as a version: empty
+NO_UNDO = -2  # there is nothing to roll back to
+ARRAYS_MAX = 256
+
+
+class Word(IntEnum):
+    """Words of the header before those of the arrays."""
+
+    MAGIC = 0
+    FORMAT = 1
+    FINGERPRINT = 2
+    EPOCH = 3
+    VERSION = 4
+    APPLYING = 5
+    UNDO_VERSION = 6
+    STAGED = 7
+    FAILURES = 8
+    SEQ = 9
+    UNDO_SEQ = 10
+    BACKUP_VERSION = 11
+    BACKUP_TIME_MS = 12
+    STAGED_TIME_MS = 13
+    TUPLES = 14  # applied since the last backup that counts
+    UNDO_TUPLES = 15
+    RECOVERING = 16  # 1 from a reset until what follows it is complete
+    ARRAYS = 32
+
+
+AT_FIRST = {
+    Word.VERSION: NONE,
+    Word.APPLYING: NONE,
+    Word.UNDO_VERSION: NO_UNDO,
+    Word.STAGED: NONE,
+    Word.FAILURES: 0,
+    Word.SEQ: NONE,
+    Word.UNDO_SEQ: NONE,
+    Word.BACKUP_VERSION: NONE,
+    Word.BACKUP_TIME_MS: 0,
+    Word.STAGED_TIME_MS: 0,
+    Word.TUPLES: 0,
+    Word.UNDO_TUPLES: 0,
+}
+"""What an empty shard says, in the order it is written: killed in between, the shard still counts as empty.
+
+``EPOCH`` is not among them. It only ever grows, so that a mark left on a chunk is never taken for one of this batch.
+"""
+
+_WORDS = Word.ARRAYS + ARRAYS_MAX * SCALARS
+
+
+def open_header(folder: Path, *, fingerprint: int) -> Region:
+    """The header in ``folder``, made if there is none; one of another layout is refused untouched."""
+    header = Region(folder / "header", np.int64)
+    whole_words = header.path.stat().st_size == header.bytes
+    if whole_words and not header.array[: Word.MAGIC + 1].any():
+        header.reserve(_WORDS)
+        words = header.array
+        words[Word.FORMAT] = FORMAT
+        words[Word.FINGERPRINT] = fingerprint
+        for word, value in AT_FIRST.items():
+            words[word] = value
+        words[Word.MAGIC] = MAGIC
+    words = header.array
+    if len(words) < _WORDS or words[Word.MAGIC] != MAGIC:
+        raise StateError(f"Folder {folder} has a file 'header' that is not the header of a shard. Use another folder.")
+    if words[Word.FORMAT] != FORMAT:
+        raise StateError(
+            f"State folder {folder} was not written by this version of Spillway (format {int(words[Word.FORMAT])}, "
+            f"wanted {FORMAT}). Use another folder, or 'spillway clean' it."
+        )
+    if words[Word.FINGERPRINT] != fingerprint:
+        raise StateError(
+            f"State folder {folder} holds the state of another graph or of operators with other settings. Use "
+            f"another folder, or 'spillway clean' it."
+        )
+    return header

@@ -1,0 +1,130 @@
+"""Slow twins of the kernels in ``spillway.state``: the same results from plain Python, found in another way.
+
+Each takes and returns what its kernel does, but works on lists and dictionaries and says nothing about speed.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xxhash
+
+CELLS = 16  # per chunk
+BITS_64 = 2**64 - 1
+
+
+def touch(
+    live: Any, undo: Any, undo_count: int, chunks: Any, cells: Sequence[int], epoch: int, undo_length: int
+) -> int:
+    saved = []
+    for chunk in dict.fromkeys(cell // CELLS for cell in cells):  # in order of first mention
+        if chunks[chunk, 0] != epoch:
+            chunks[chunk, :2] = epoch, 0
+            if chunk * CELLS < undo_length:
+                saved.append(chunk)
+        touched = {cell % CELLS for cell in cells if cell // CELLS == chunk}
+        touched |= {place for place in range(CELLS) if int(chunks[chunk, 1]) >> place & 1}
+        chunks[chunk, 1] = sum(1 << place for place in touched)
+    for place, chunk in enumerate(saved, start=undo_count):
+        undo[place] = [chunk, *live[chunk * CELLS : (chunk + 1) * CELLS]]
+    return undo_count + len(saved)
+
+
+def restore(live: Any, undo: Any, undo_count: int) -> None:
+    for chunk, *cells in undo[:undo_count]:
+        live[chunk * CELLS : (chunk + 1) * CELLS] = cells
+
+
+def touched_cells(chunks: Any, ids: Sequence[int], epoch: int) -> list[int]:
+    marked = [chunk for chunk in ids if chunks[chunk, 0] == epoch]
+    return [chunk * CELLS + j for chunk in marked for j in range(CELLS) if int(chunks[chunk, 1]) >> j & 1]
+
+
+def gap(live: Sequence[float], saved: Sequence[float], metric: str | None) -> tuple[float, bool]:
+    """The gap of one chunk, and whether it changed; integers come as Python's own, which do not wrap around."""
+    differences = [apart(a, b) for a, b in zip(live, saved, strict=True)]
+    changed = any(difference > 0 for difference in differences)
+    match metric:
+        case "l1":
+            return sum(differences), changed
+        case "l2":
+            return sum(difference * difference for difference in differences), changed
+        case "max":
+            return max(differences), changed
+    return 0.0, changed
+
+
+def apart(a: float, b: float) -> float:
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        return 0.0
+    difference = float(abs(a - b))
+    return math.inf if math.isnan(difference) else difference
+
+
+def mix(key: int) -> int:
+    h = key & BITS_64
+    h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 & BITS_64
+    h = (h ^ h >> 27) * 0x94D049BB133111EB & BITS_64
+    return h ^ h >> 31
+
+
+def build_index(slots: int, words: Sequence[int]) -> list[int]:
+    """The index after entering the words in order: open addressing, linear probing.
+
+    An entry is the position, counted from 1, below the highest 31 bits of the mixed word.
+    """
+    index = [0] * slots
+    for position, word in enumerate(words):
+        slot = mix(word) % slots
+        while index[slot]:
+            slot = (slot + 1) % slots
+        index[slot] = (mix(word) >> 33 << 32) + position + 1
+    return index
+
+
+def insert(
+    known: list[Any], wanted: Sequence[Any], *, start: int, load_max: int, room: int, heap_bytes: int | None = None
+) -> tuple[str, int, list[Any], list[int]]:
+    """Enter ``wanted[start:]``; returns (status, next start, all keys, positions of those done).
+
+    ``heap_bytes`` is the room for the bytes of all strings together; keys are then bytes.
+    """
+    keys = list(known)
+    place = {key: position for position, key in enumerate(keys)}
+    positions = []
+    for i in range(start, len(wanted)):
+        key = wanted[i]
+        if key not in place:
+            if len(keys) >= load_max:
+                return "index full", i, keys, positions
+            too_long = heap_bytes is not None and sum(map(len, keys)) + len(key) > heap_bytes
+            if len(keys) >= room or too_long:
+                return "keys full", i, keys, positions
+            place[key] = len(keys)
+            keys.append(key)
+        positions.append(place[key])
+    return "done", len(wanted), keys, positions
+
+
+def xxh64(data: bytes, seed: int) -> int:
+    return xxhash.xxh64_intdigest(data, seed)
+
+
+def signed(number: int) -> int:
+    """The 64 bits of an unsigned number read as a signed one."""
+    return number - 2**64 if number >= 2**63 else number
+
+
+def spark_hash(columns: Sequence[Sequence[Any]], row: int) -> int:
+    """Spark's xxhash64 of one row: each column hashed with the hash of those before it as the seed."""
+    seed = 42
+    for column in columns:
+        value = column[row]
+        if isinstance(value, bytes):
+            data = value
+        else:
+            width = 8 if value.dtype == np.int64 else 4
+            data = int(value).to_bytes(width, "little", signed=True)
+        seed = xxh64(data, seed)
+    return seed

@@ -1,0 +1,96 @@
+"""Whose a state folder is."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.state import processes
+
+from spillway.errors import StateMemoryError
+from spillway.state import folders
+from spillway.state.folders import claim, default_root, found_folders, look_at, wipe
+
+
+def test_a_claimed_folder_is_ours(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    claim(folder, graph="talkers", checkpoint=str(tmp_path))
+    found = look_at(folder)
+    assert found.owner is not None
+    assert (found.owner.graph, found.owner.pid, found.in_use, found.can_resume) == ("talkers", os.getpid(), True, True)
+    claim(folder, graph="talkers")  # again, by the same process
+    assert not look_at(folder).can_resume
+
+
+def test_a_folder_another_living_process_uses_is_refused(tmp_path: Path) -> None:
+    def hold(say: processes.Say, hear: processes.Hear) -> None:
+        claim(tmp_path, graph="talkers")
+        say(b".")
+        hear()
+
+    holder = processes.start(hold)
+    assert holder.hear() == b"."
+    said = (tmp_path / "owner.json").read_text()
+    with pytest.raises(StateMemoryError, match=rf"in use by process {holder.pid}, which runs graph 'talkers'"):
+        claim(tmp_path, graph="other")
+    assert (tmp_path / "owner.json").read_text() == said
+    holder.kill()
+    assert not look_at(tmp_path).in_use
+    claim(tmp_path, graph="other")
+
+
+def test_a_process_number_used_again_is_told_apart(tmp_path: Path) -> None:
+    claim(tmp_path, graph="talkers")
+    owner = json.loads((tmp_path / "owner.json").read_text())
+    (tmp_path / "owner.json").write_text(json.dumps(owner | {"pid_started": owner["pid_started"] - 1}))
+    assert not look_at(tmp_path).in_use
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"graph": "g"}', '"text"'])
+def test_an_owner_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "owner.json").write_text(text)
+    found = look_at(tmp_path)
+    assert (found.owner, found.in_use, found.can_resume) == (None, False, False)
+
+
+def test_folders_are_found_with_their_size(tmp_path: Path) -> None:
+    assert found_folders(tmp_path / "none") == []
+    (tmp_path / "b" / "shard").mkdir(parents=True)
+    (tmp_path / "b" / "shard" / "live").write_bytes(b"x" * 1000)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "file").touch()
+    assert [(found.path.name, found.bytes) for found in found_folders(tmp_path)] == [("a", 0), ("b", 1000)]
+
+
+def test_files_may_go_while_we_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stays").write_bytes(b"x" * 10)
+    (tmp_path / "goes").write_bytes(b"x" * 10)
+    stat = os.stat
+
+    def stat_late(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if str(path).endswith("goes"):
+            raise FileNotFoundError(path)
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(folders.os, "stat", stat_late)
+    assert look_at(tmp_path).bytes == 10
+
+
+def test_wiping_loses_shards_and_keeps_the_claim(tmp_path: Path) -> None:
+    claim(tmp_path, graph="talkers")
+    (tmp_path / "talkers" / "0000").mkdir(parents=True)
+    wipe(tmp_path)
+    wipe(tmp_path / "none")
+    assert [path.name for path in tmp_path.iterdir()] == ["owner.json"]
+    assert look_at(tmp_path).in_use
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StateMemoryError, match="cannot be used"):
+        claim(tmp_path / "file", graph="talkers")
+
+
+def test_the_default_root_is_this_users_own() -> None:
+    assert default_root().name == f"spillway-{os.getuid()}"
