@@ -4,10 +4,13 @@ Named by ``spark.python.daemon.module``. A worker forked from here starts at onc
 spends over a second importing numba and loading compiled code.
 """
 
+from contextlib import suppress
+
 from spillway.spark.warm import warm
 
 if __name__ == "__main__":
-    warm()
+    with suppress(Exception):  # a favour to the workers, who can do without
+        warm()
     from pyspark.daemon import manager
 
     manager()

@@ -7,38 +7,56 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from spillway.operators.hashing import key_hashes
+from spillway.graph.feeds import SEQ
+from spillway.operators import Count, CountMin, Operator, Words
 from spillway.state import HashTable, KeySet, Matrix, Shard, Vector
+
+_TUPLES = pa.RecordBatch.from_pydict(
+    {SEQ: pa.array([0, 1, 2]), "line": pa.array(["a b", "a", "c"]), "number": pa.array([3, 1, 2])}
+)
 
 
 def warm() -> None:
     """Compile, or load from numba's cache, what the tasks will need."""
     folder = Path(tempfile.mkdtemp(prefix="spillway-warm-"))
     try:
-        _run_kernels(folder)
+        _run_primitives(Shard(folder / "primitives", fingerprint=0, tracked=True))
+        operators: list[Operator] = [
+            Words("words"),
+            Count("lines", key="line"),
+            Count("numbers", key="number", key_type="int64"),
+            CountMin("sketch", key=["line", SEQ], value="number", width=8),
+        ]
+        for operator in operators:
+            _run_operator(operator, Shard(folder / operator.name, fingerprint=0, tracked=True))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_kernels(folder: Path) -> None:
-    numbers, words = np.arange(3), pa.array(["a", "b", "c"])
-    shard = Shard(folder, fingerprint=0, tracked=True)
-    tables = [HashTable().bind(shard, "i"), HashTable(dtype="float64", metric="l2").bind(shard, "f")]
-    named = HashTable(key="string", metric="max").bind(shard, "s")
-    seen = KeySet().bind(shard, "k")
-    vector, matrix = Vector(2).bind(shard, "v"), Matrix(2, 2, dtype="int64").bind(shard, "m")
+def _run_operator(operator: Operator, shard: Shard) -> None:
+    opened = operator.opened(shard, operator.output_schemas({"in": _TUPLES.schema}))
     with shard.lock():
         shard.begin(0)
-        for table in tables:
-            table.add(numbers, 1)
-            table.get(numbers)
-        named.add(words, 1)
-        named.get(words)
-        named.updates()
-        seen.add(numbers)
-        vector.add(numbers[:2], 1.0)
-        matrix.add(numbers[:2], numbers[:2], 1)
+        opened.begin()
+        list(opened.process("in", _TUPLES))
+        list(opened.finish())
         shard.settle(seq=0, tuples=3)
         shard.commit()
         shard.rollback()
-    key_hashes(pa.RecordBatch.from_pydict({"n": pa.array(numbers), "w": words}), ["n", "w"])
+
+
+def _run_primitives(shard: Shard) -> None:
+    numbers, words = np.arange(3), pa.array(["a", "b", "c"])
+    table = HashTable(dtype="float64", metric="l2").bind(shard, "table")
+    seen = KeySet(key="string").bind(shard, "seen")
+    vector, matrix = Vector(2).bind(shard, "vector"), Matrix(2, 2, dtype="int64").bind(shard, "matrix")
+    with shard.lock():
+        shard.begin(0)
+        table.add(numbers, 1)
+        table.get(numbers)
+        seen.add(words)
+        seen.contains(words)
+        vector.add(numbers[:2], 1.0)
+        matrix.set(numbers[:2], numbers[:2], 1)
+        shard.settle(seq=0, tuples=3)
+        shard.commit()

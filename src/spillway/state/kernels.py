@@ -131,7 +131,7 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
         for j in range(first, first + CHUNK_CELLS):
             difference = live[j] - saved[j]
             changed |= live[j] != saved[j]
-            doubtful |= ((difference < 0) != (live[j] < saved[j])) | (difference != difference)
+            doubtful |= ((difference < 0) != (live[j] < saved[j])) | np.isnan(difference)
             gap = _counted(gap, abs(np.float64(difference)), metric)
         if doubtful:
             gap = 0.0
@@ -156,23 +156,23 @@ def set_at(live: Any, cells: Any, values: Any) -> None:
         live[cells[i]] = values[i]
 
 
-# A slot of an index is 0, or an entry: the position plus one in its low half, and above it 31 bits of the mixed key that
-# chose the slot. Comparing those first spares a walk to the key of every neighbour in a crowded index.
+# A slot of an index is 0, or an entry: the position plus one in its low half, and above it 31 bits of the mixed key
+# that chose the slot. Comparing those first spares a walk to the key of every neighbour in a crowded index.
 _LOW = 0xFFFFFFFF
 
 
 @njit(inline="always")
-def _entry(mixed: Any, position: int) -> Any:
+def _entry(mixed: Any, position: Any) -> Any:
     return (np.int64(mixed >> np.uint64(33)) << 32) | np.int64(position + 1)
 
 
 @njit(inline="always")
-def _may_be(entry: int, mixed: Any) -> bool:
+def _may_be(entry: Any, mixed: Any) -> Any:
     return (entry >> 32) == np.int64(mixed >> np.uint64(33))
 
 
 @njit(inline="always")
-def _position(entry: int) -> int:
+def _position(entry: Any) -> Any:
     return (entry & _LOW) - 1
 
 
