@@ -6,12 +6,10 @@ import sys
 SCRIPT = """
 from spillway.spark.warm import warm
 warm()
-from spillway import operators, state
 from spillway.operators import hashing, sketch, stateless
 from spillway.state import kernels
 from numba.core.dispatcher import Dispatcher
 modules = (kernels, hashing, sketch, stateless, __import__("spillway.state.hashing", fromlist=["x"]))
-inlined = {"_counted", "_apart_at_worst", "_entry", "_may_be", "_position", "_same_bytes", "_fetch_ahead"}
 for module in modules:
     for name, kernel in vars(module).items():
         if isinstance(kernel, Dispatcher) and kernel.targetoptions.get("inline") != "always" and not kernel.signatures:

@@ -12,7 +12,12 @@ from spillway.operators import Count, CountMin, Operator, Words
 from spillway.state import HashTable, KeySet, Matrix, Shard, Vector
 
 _TUPLES = pa.RecordBatch.from_pydict(
-    {SEQ: pa.array([0, 1, 2]), "line": pa.array(["a b", "a", "c"]), "number": pa.array([3, 1, 2])}
+    {
+        SEQ: pa.array([0, 1, 2]),
+        "line": pa.array(["a b", "a", "c"]),
+        "number": pa.array([3, 1, 2]),
+        "amount": pa.array([1, 1, 1]),
+    }
 )
 
 
@@ -25,7 +30,7 @@ def warm() -> None:
             Words("words"),
             Count("lines", key="line"),
             Count("numbers", key="number", key_type="int64"),
-            CountMin("sketch", key=["line", SEQ], value="number", width=8),
+            CountMin("sketch", key=["line", "number"], value="amount", width=8),
         ]
         for operator in operators:
             _run_operator(operator, Shard(folder / operator.name, fingerprint=0, tracked=True))
