@@ -62,14 +62,24 @@ def test_a_missing_segment(bench: Bench, which: int) -> None:
     bench.lose_memory()
     progress = bench.apply(3, {})
     changes = [BASE, {0: 76}, {100: 87}]
-    expected = total(*changes[:which], *changes[which + 1 :]) if which else {}
-    if which == 0:  # only the chunks of the changed ones are left
-        expected = dict.fromkeys([*range(16), *range(96, 112)], 1) | {0: 77, 100: 88}
+    if which:
+        expected = total(*changes[:which], *changes[which + 1 :])
+    else:  # only the chunks of the changed ones are left
+        expected = dict.fromkeys([*range(16), *range(96, 112)], 1.0) | {0: 77.0, 100: 88.0}
     assert bench.values == expected
     assert "is missing" in progress.damage and progress.lost_chunks == (40 if which == 0 else 1)
     bench.lose_memory()
     assert bench.apply(4, {}).damage == ""
     assert bench.values == expected
+
+
+def test_damage_is_reported_though_the_attempt_that_recovered_died(bench: Bench) -> None:
+    segments(bench)[2].unlink()
+    bench.lose_memory()
+    bench.dies(3, {0: 1}, Step.APPLYING)
+    progress = bench.apply(3, {0: 1})
+    assert progress.rolled_back and progress.recovered and "is missing" in progress.damage
+    assert not bench.apply(4, {0: 1}).recovered
 
 
 def test_damage_is_reported_again_if_the_recovery_dies_before_it_is_replaced(bench: Bench) -> None:

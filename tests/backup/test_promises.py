@@ -4,6 +4,7 @@ import math
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.backup.bench import Bench, Changes, total
 
@@ -42,7 +43,12 @@ def test_a_failure_is_durable_before_anything_is_rebuilt(tmp_path: Path) -> None
     bench.lose_memory()
     noted: list[int] = []
     reset = bench.shard.reset
-    bench.shard.reset = lambda: (noted.append(bench.manifest.failures), reset())[1]  # type: ignore[method-assign]
+
+    def note_and_reset() -> None:
+        noted.append(bench.manifest.failures)
+        reset()
+
+    bench.shard.reset = note_and_reset  # type: ignore[method-assign]
     bench.apply(1, {})
     assert noted == [1]
 
@@ -97,7 +103,7 @@ def test_exact_backs_up_every_change_and_nothing_else(tmp_path: Path) -> None:
     assert not bench.apply(1, {}).backup
     with bench.shard.lock():  # a change that came with no tuple, such as one made at the end of a batch
         bench.keeper.begin(2)
-        bench.vector.add([5], 1)
+        bench.vector.add(np.array([5]), 1)
         assert bench.keeper.commit(seq=0, tuples=0).backup
     bench.lose_memory()
     assert not bench.apply(3, {}).backup

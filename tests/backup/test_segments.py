@@ -187,7 +187,7 @@ def test_nulls_are_refused() -> None:
     assert as_dicts(decode(data, counts=(16,), identity=IDENTITY, intact=True)) == [{}]
 
 
-class Marker(pa.ExtensionType):
+class Marker(pa.ExtensionType):  # type: ignore[misc]
     """An extension type, known to this process."""
 
     def __init__(self) -> None:

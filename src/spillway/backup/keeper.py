@@ -150,7 +150,9 @@ class Keeper:
     def begin(self, batch: int) -> None:
         """Be at batch-1, whatever memory contains, and start applying ``batch``. The lock is held."""
         shard = self._shard
-        self._batch, self._rolled_back, self._loss = batch, False, None
+        if self._batch != batch:
+            self._loss = None  # otherwise an attempt that recovered and then died is still to be told of
+        self._batch, self._rolled_back = batch, False
         self._began_s = self._clock.monotonic_s()
         if shard.version <= batch and (shard.torn or (shard.version == batch and shard.can_roll_back)):
             shard.rollback()
