@@ -1,11 +1,15 @@
 """Every snippet of the documents runs, and the reference is what the code says."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from spillway.state.folders import default_root, found_folders
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,8 +24,14 @@ def test_snippets_run(page: str, tmp_path: Path) -> None:
     assert snippets
     script = tmp_path / "snippets.py"
     script.write_text("\n".join(snippets))
-    ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, str(script)]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
+    for folder in found_folders(default_root()):
+        # What a snippet could still resume, nobody will.
+        if folder.owner is not None and folder.owner.checkpoint.startswith(str(tmp_path)):
+            shutil.rmtree(folder.path)
 
 
 def test_reference_is_current() -> None:
