@@ -46,5 +46,9 @@ def count_with_spark(frame: DataFrame, spark: SparkSession, *, key: str, store: 
             spark.conf.unset(_PROVIDER)
         else:
             spark.conf.set(_PROVIDER, before)
-    query.awaitTermination()
+    try:
+        query.awaitTermination()
+    finally:
+        # Interrupted, it would go on writing into folders that are being removed.
+        query.stop()
     return [end - start for start, end in pairwise(ends)]
