@@ -5,11 +5,13 @@ python docs/make_reference.py --check  say whether it is current
 """
 
 import inspect
+import re
 import sys
 from pathlib import Path
 
 import spillway
 
+_ADDRESS = re.compile(r"<function (\w+) at 0x[0-9a-f]+>")
 PAGE = Path(__file__).with_name("reference.md")
 INTRODUCTION = """# Reference
 
@@ -45,7 +47,7 @@ def _signature(value: object) -> str:
     text = str(inspect.signature(value))  # type: ignore[arg-type]
     for module in ("spillway.graph.protections.", "pyarrow.lib.", "collections.abc.", "typing.", "pathlib."):
         text = text.replace(module, "")
-    return text
+    return _ADDRESS.sub(r"\1", text)
 
 
 def _text(value: object) -> str:
