@@ -20,8 +20,8 @@ contains.
 
 A backup written in batch N must not count before Spark has committed N: if N is run again after the memory was
 lost, the shard has to start from N-1. The chunks in it are therefore *staged*, and promoted to "what the backup
-holds" when batch N+1 begins, which Spark does only after committing N. ``STAGED`` names that batch; it is set
-before the backup is written, so that a rollback knows there may be one to take back. Promoting ends the time in
+holds" when batch N+1 begins, which Spark does only after committing N. ``STAGED`` names that batch; a rollback
+clears it, and the keeper replaces the backup when the batch commits again. Promoting ends the time in
 which N can be rolled back: divergence is measured from a backup of N then, and N-1 is behind it.
 
 A recovery begins with a reset and sets ``RECOVERING`` until it is complete; killed before, it leaves a mixture, which
