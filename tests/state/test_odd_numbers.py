@@ -56,7 +56,8 @@ def test_one_cell_decides(metric: Any, saved: float, now: float, expected: float
 @pytest.mark.parametrize(("saved", "now"), [FAR, FAR[::-1], (-(2**62), 2**62 + 2**61), (2**62, -(2**63))])
 def test_a_difference_of_integers_does_not_wrap_around(metric: Any, saved: int, now: int, tmp_path: Path) -> None:
     opened = open_shard(tmp_path, number=Number(metric=metric, dtype="int64"))
-    opened["number"].write(saved)
+    with opened.batch():
+        opened["number"].write(saved)
     opened.save()
     with opened.batch():
         opened["number"].write(now)
@@ -66,7 +67,8 @@ def test_a_difference_of_integers_does_not_wrap_around(metric: Any, saved: int, 
 def test_neighbouring_large_integers_differ(tmp_path: Path) -> None:
     """Taken as floating-point numbers they would be equal."""
     opened = open_shard(tmp_path, number=Number(dtype="int64"))
-    opened["number"].write(2**62)
+    with opened.batch():
+        opened["number"].write(2**62)
     opened.save()
     with opened.batch():
         opened["number"].write(2**62 + 1)

@@ -23,6 +23,7 @@ def opened(tmp_path: Path) -> Opened:
         matrix=Matrix(3, 7),
         table=HashTable(),
         floats=HashTable(dtype="float64"),
+        members=KeySet(),
     )
 
 
@@ -101,6 +102,28 @@ def test_a_number_reads_and_writes_like_an_attribute(tmp_path: Path) -> None:
 def test_state_used_outside_a_batch(use: Callable[[], Any]) -> None:
     with pytest.raises(StateError, match=r"A \w+ was used outside a batch: state lives only inside process\(\)"):
         use()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s["number"].write(1),
+        lambda s: s["vector"].add(np.array([0]), 1),
+        lambda s: s["vector"].set(np.array([0]), 1),
+        lambda s: s["matrix"].add_to_all(1),
+        lambda s: s["table"].add(np.array([1]), 1),
+        lambda s: s["table"].set(np.array([1]), 1),
+        lambda s: s["members"].add(np.array([1])),
+    ],
+)
+def test_state_changed_between_batches(change: Callable[[Opened], Any], opened: Opened) -> None:
+    """No rollback would undo it and no divergence would count it; reading between batches is fine."""
+    with opened.batch():
+        opened["number"].write(3)
+    before = opened.look()
+    with pytest.raises(StateError, match="outside a batch"):
+        change(opened)
+    assert opened.look() == before
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ only then may another kernel write. Whatever was touched and not published is st
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 from spillway.state.hashing import mix
 from spillway.state.prefetch import AHEAD, prefetch
@@ -88,6 +89,23 @@ def touched_cells(chunks: Any, ids: Any, epoch: int, out: Any) -> int:
     return count
 
 
+def _difference(a: Any, b: Any) -> Any:
+    """a - b; that of integers wraps around where it does not fit 64 bits."""
+    return a - b
+
+
+@overload(_difference, inline="always")
+def _compiled_difference(a: Any, b: Any) -> Any:
+    def of_integers(a: Any, b: Any) -> Any:
+        # Numba tells LLVM that signed numbers never overflow, and LLVM may then drop the test whether they did.
+        return np.int64(np.uint64(a) - np.uint64(b))
+
+    def of_floats(a: Any, b: Any) -> Any:
+        return a - b
+
+    return of_integers if isinstance(a, types.Integer) else of_floats
+
+
 @njit(inline="always")
 def _apart_at_worst(a: Any, b: Any) -> float:
     """|a - b|, and infinity where that is not a number: nothing bounds such an error, so it must not look small."""
@@ -129,7 +147,7 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
         changed = False
         doubtful = False  # a difference of integers wrapped around, or one of floats is not a number
         for j in range(first, first + CHUNK_CELLS):
-            difference = live[j] - saved[j]
+            difference = _difference(live[j], saved[j])
             changed |= live[j] != saved[j]
             doubtful |= ((difference < 0) != (live[j] < saved[j])) | np.isnan(difference)
             gap = _counted(gap, abs(np.float64(difference)), metric)

@@ -52,10 +52,12 @@ class Primitive(ABC):
     """One piece of an operator's state: a declaration, or, once bound, a handle on a shard's memory."""
 
     metric: Metric
+    _shard: Shard | None = None
 
     def bind(self, shard: Shard, name: str) -> Self:
         """A copy of this declaration that works on ``shard``."""
         bound = copy.copy(self)
+        bound._shard = shard
         bound._allocate(shard, name)
         return bound
 
@@ -69,6 +71,11 @@ class Primitive(ABC):
 
     @abstractmethod
     def _allocate(self, shard: Shard, name: str) -> None: ...
+
+    def _check_changing(self) -> None:
+        """Refuse a change outside of a batch: no rollback could undo it, and no divergence would count it."""
+        if self._shard is None or not self._shard.changing:
+            raise _outside_a_batch(self)
 
 
 class _Fixed(Primitive):
@@ -106,6 +113,7 @@ class _Fixed(Primitive):
 
     def _touch(self, cells: Int64s, numbers: Any) -> Numbers:
         """The numbers, one per cell; they may be written once this returns, and if it refuses nothing has changed."""
+        self._check_changing()
         bound = self._bound()
         _check_range(self, cells, self.length)
         checked = _amounts(self, numbers, cells.size, self.dtype)
@@ -279,6 +287,7 @@ class HashTable(_Keyed):
 
     def _enter(self, keys: Keys, numbers: Any) -> tuple[Int64s, Numbers]:
         """Positions and numbers; they may be written once this returns, and if it refuses nothing has changed."""
+        self._check_changing()
         index, values = self._keys(), self._values()
         wanted = index.wanted(keys)
         checked = _amounts(self, numbers, len(wanted[0]), self.dtype)
@@ -316,6 +325,7 @@ class KeySet(_Keyed):
 
     def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """Enter the keys; true for each that was not there before this call."""
+        self._check_changing()
         index = self._keys()
         before = len(index)
         return index.insert(index.wanted(keys)) >= before
@@ -340,8 +350,12 @@ def _check_count(of: object, what: str, value: object) -> None:
 
 def _bound(of: Primitive, part: T | None) -> T:
     if part is None:
-        raise StateError(f"A {type(of).__name__} was used outside a batch: state lives only inside process().")
+        raise _outside_a_batch(of)
     return part
+
+
+def _outside_a_batch(of: Primitive) -> StateError:
+    return StateError(f"A {type(of).__name__} was used outside a batch: state lives only inside process().")
 
 
 def _positions(of: Primitive, cells: Any) -> Int64s:

@@ -123,6 +123,11 @@ class Shard:
         return int(self._header.array[Word.APPLYING]) != NONE
 
     @property
+    def changing(self) -> bool:
+        """Whether content may change now: a batch is being applied, or a recovery is under way."""
+        return self.torn or bool(self._header.array[Word.RECOVERING])
+
+    @property
     def can_roll_back(self) -> bool:
         return int(self._header.array[Word.UNDO_VERSION]) != NO_UNDO
 
