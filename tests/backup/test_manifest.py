@@ -9,16 +9,18 @@ from tests.backup.bench import listing
 
 from spillway.backup import manifest as manifests
 from spillway.backup.files import LocalFiles
-from spillway.backup.manifest import Manifest, Record, read_newest
+from spillway.backup.manifest import Manifest, Record, Standing, read_newest
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError
 
 RECORD = Record(
     name=manifests.segment_name(batch=4, number=2),
     kind="whole",
     fresh=False,
+    emptied=False,
     batch=4,
     seq=99,
     failures=1,
+    standing=Standing(window=3, forgotten=1, failed_at=50),
     divergence=2.5,
     time_s=1e9,
     tuples_per_s=12.0,
@@ -131,7 +133,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatc
 
 def test_a_newer_format_may_have_any_body(tmp_path: Path, files: LocalFiles) -> None:
     body = "not even JSON"
-    envelope = {"format": 2, "checksum": manifests._envelope_checksum(2, body), "body": body}
+    envelope = {"format": 9, "checksum": manifests._envelope_checksum(9, body), "body": body}
     (tmp_path / "manifest-00000003.json").write_text(json.dumps(envelope))
     with pytest.raises(NewerFormatError):
         read(files)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph import Generator, Memory, Nothing, Protection
+from spillway.graph import Generator, Memory, Nothing, Protection, Windowing
 from spillway.graph.graph import Graph, Stream
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("k", pa.string()), pa.field("v", pa.int64())])
@@ -19,11 +19,13 @@ class Step:
 
     name: str
     inputs: tuple[str, ...] = ("in",)
+    feedback_inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ("out",)
     key: tuple[str, ...] = ()
     shards: int | None = None
     protect: Protection = field(default_factory=Nothing)
     stateful: bool = False
+    windowing: Windowing | None = None
     outputs_per_tuple_max: float = 1.0
     schema: pa.Schema = SCHEMA
     schemas: Mapping[str, pa.Schema] | None = None

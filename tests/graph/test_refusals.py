@@ -7,7 +7,7 @@ import pytest
 from tests.graph.declared import SCHEMA, Step, chain, feed, source
 
 from spillway.errors import GraphError
-from spillway.graph import Console, Discard, ForEachBatch, Graph, Memory, Parquet
+from spillway.graph import Console, Discard, ForEachBatch, Graph, Hopping, Memory, Parquet, Sliding
 from spillway.graph.graph import Stream
 
 INT32_SEQ = pa.schema([("seq", pa.int32())])
@@ -41,6 +41,13 @@ def port_not_there() -> Graph:
 def node_not_there() -> Graph:
     graph = chain()
     graph.connect(Stream("s", "out"), "ghost", "in")
+    return graph
+
+
+def back(*steps: Step, feedback: bool = True) -> Graph:
+    """A chain whose last output leads back to the first step."""
+    graph = chain(*steps)
+    graph.connect(Stream(steps[-1].name, "out"), steps[0].name, "back", feedback=feedback)
     return graph
 
 
@@ -152,9 +159,42 @@ CHECKED: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: chain(Step(name="a", stateful=True, key=("k",), shards=True)),
         "Operator 'a': shards must be a whole number, 1 or more; got True.",
     ),
-    "shards without a key": (
-        lambda: chain(Step(name="a", stateful=True, shards=2)),
-        "Operator 'a': 2 shards want a key to spread tuples by.",
+    "shards without state": (
+        lambda: chain(Step(name="a", shards=2)),
+        "Operator 'a' keeps no state, so 2 shards have no meaning for it.",
+    ),
+    "a window without state": (
+        lambda: chain(Step(name="a", windowing=Hopping(count=5))),
+        "Operator 'a' keeps no state, so a window has no meaning for it.",
+    ),
+    "a window of a column that is not there": (
+        lambda: chain(Step(name="a", stateful=True, windowing=Sliding(time="at", length=5))),
+        "Operator 'a', port 'in': windows want a column 'at'; there are seq, k, v.",
+    ),
+    "a window of a column that is no time": (
+        lambda: chain(Step(name="a", stateful=True, windowing=Hopping(time="k", length=5))),
+        "Operator 'a', port 'in': windows want an integer column and a whole length, or a timestamp and a timedelta; "
+        "'k' is string and the length 5.",
+    ),
+    "a punctuation that is not boolean": (
+        lambda: chain(Step(name="a", stateful=True, windowing=Hopping(punctuation="v"))),
+        "Operator 'a', port 'in': windows want a boolean column 'v'; there are seq, k, v.",
+    ),
+    "feedback to an ordinary port": (
+        lambda: back(Step(name="a", inputs=("in", "back"), stateful=True)),
+        "Operator 'a': port 'back' takes no feedback; a.out leads to it.",
+    ),
+    "a stream to a port for feedback": (
+        lambda: back(Step(name="a", stateful=True, feedback_inputs=("back",)), feedback=False),
+        "Operator 'a': port 'back' takes feedback only: connect it with feedback=True; a.out leads to it.",
+    ),
+    "feedback to an operator that keeps nothing": (
+        lambda: back(Step(name="a", feedback_inputs=("back",))),
+        "Operator 'a' keeps no state, so feedback on 'back' has no effect.",
+    ),
+    "feedback from an operator that keeps nothing": (
+        lambda: back(Step(name="a", stateful=True, feedback_inputs=("back",)), Step(name="b")),
+        "Operator 'a': feedback comes from an operator that keeps state; b.out does not.",
     ),
     "a key without state": (
         lambda: chain(Step(name="a", key=("k",))),
@@ -328,7 +368,7 @@ def test_what_is_well_formed_passes() -> None:
     split = Step(name="split", outputs=("low", "high"))
     low = graph.add(split, first)
     joined = graph.add(
-        Step(name="join", inputs=("left", "right", "back"), stateful=True, key=("k",)),
+        Step(name="join", inputs=("left", "right"), feedback_inputs=("back",), stateful=True, key=("k",)),
         right=graph.output(split, "high"),
         left=low,
     )

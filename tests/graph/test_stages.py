@@ -5,8 +5,7 @@ import itertools
 import pytest
 from tests.graph.declared import Step, chain, source
 
-from spillway.errors import GraphError
-from spillway.graph import Graph, Memory
+from spillway.graph import Decaying, Graph, Hopping, Memory, Sliding, Windowing
 from spillway.graph.graph import CheckedGraph, Stream
 from spillway.graph.stages import Stage, stage_of, stages
 
@@ -97,11 +96,29 @@ def test_an_operator_without_a_key_has_one_shard() -> None:
     assert [stage.partitions for stage in stages(graph.checked())] == [0, 1]
 
 
-def test_feedback_cannot_be_run_yet() -> None:
-    graph = chain(Step(name="a", inputs=("in", "back")))
-    graph.connect(Stream("a", "out"), "a", "back", feedback=True)
-    with pytest.raises(GraphError, match="Graph 'g' has feedback edges, which can be drawn and checked but not run"):
-        stages(graph.checked())
+def test_feedback_crosses_no_stage() -> None:
+    graph = chain(Step(name="a", stateful=True, feedback_inputs=("back",)), kept("b"))
+    graph.connect(Stream("b", "out"), "a", "back", feedback=True)
+    checked = graph.checked()
+    assert not any(edge.feedback for stage in stages(checked) for edge in (*stage.arriving, *stage.leaving))
+    assert [str(edge.stream) for edge in checked.feedback_into("a")] == ["b.out"]
+    assert checked.feedback_out_of("b") == checked.feedback_into("a")
+
+
+def test_punctuation_travels_with_the_tuples_of_hopping_windows() -> None:
+    graph = chain(kept("a"), Step(name="b", stateful=True, shards=3, windowing=Hopping(count=10)))
+    first, second, third = stages(graph.checked())
+    marks = [edge for edge in second.leaving if edge.marks]
+    assert [(edge.node, str(edge.stream)) for edge in marks] == [("b", "a.out")]
+    assert not any(edge.marks for edge in (*first.leaving, *third.leaving))
+    assert second.leaving == third.arriving
+    assert third.partitions == 3
+
+
+@pytest.mark.parametrize("windowing", [None, Sliding(count=10), Decaying()])
+def test_other_windows_need_no_punctuation(windowing: Windowing | None) -> None:
+    graph = chain(Step(name="a", stateful=True, windowing=windowing))
+    assert not any(edge.marks for stage in stages(graph.checked()) for edge in stage.leaving)
 
 
 def diamonds(count: int, **options: float) -> CheckedGraph:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spillway.backup import keeper, store, thresholds
+from spillway.backup import promise, store, thresholds
 from spillway.backup.manifest import Manifest
 from spillway.local import schedules
 from spillway.local.judge import PromiseBrokenError
@@ -61,7 +61,7 @@ def broken(seed: int) -> str:
 
 def test_thresholds_twice_as_high_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = thresholds.threshold
-    monkeypatch.setattr(keeper, "threshold", lambda limit, **given: 2 * right(limit, **given))
+    monkeypatch.setattr(promise, "threshold", lambda limit, **given: 2 * right(limit, **given))
     assert "is allowed" in until_broken()
 
 

@@ -87,8 +87,12 @@ class TestShards:
         counts = np.bincount(shards_of(self.BATCH, ["k"], 4), minlength=4)
         assert np.abs(counts - 750).max() < 5 * np.sqrt(750)
 
-    def test_without_a_key_there_is_one(self) -> None:
-        assert set(shards_of(self.BATCH, [], 4).tolist()) == set(shards_of(self.BATCH, ["k"], 1).tolist()) == {0}
+    def test_without_a_key_tuples_are_shared_out_by_seq(self) -> None:
+        batch = pa.record_batch({"seq": pa.array([0, 1, 2, 3, 10, 11], pa.int64())})
+        assert shards_of(batch, [], 4).tolist() == [0, 1, 2, 3, 2, 3]
+
+    def test_one_shard_takes_all(self) -> None:
+        assert set(shards_of(self.BATCH, ["k"], 1).tolist()) == {0}
 
 
 def grouped_slowly(rows: list[Any]) -> tuple[list[int], list[int]]:

@@ -241,7 +241,7 @@ def replace_header(content: bytes) -> Callable[[Path], None]:
     ("spoil", "said"),
     [
         (overwrite_word(2, FINGERPRINT + 1), "holds the state of another graph"),
-        (overwrite_word(1, 9), r"not written by this version of Spillway \(format 9, wanted 1\)"),
+        (overwrite_word(1, 9), r"not written by this version of Spillway \(format 9, wanted 2\)"),
         (overwrite_word(0, 5), "not the header of a shard"),
         (replace_header(b"a note"), "not the header of a shard"),
         (replace_header(b"a note of more than one word, from someone else"), "not the header of a shard"),

@@ -15,6 +15,10 @@ the shard commits before Spark does. So whenever Spark has committed a batch, th
 the newest durable backup is at most the threshold, and that is all that losing memory can cost. A backup written by an
 earlier attempt of the batch is not recovered from, and goes when this attempt commits: its own takes the other's place.
 
+Windows. A batch in which a hopping window ends is backed up whatever the divergence: the end is a punctuation, and once
+Spark has committed it no recovery may go back behind it. So is one in which a failure is forgotten; otherwise a
+recovery would not know what threshold had been in force.
+
 The number of failures is made durable before anything is rebuilt; otherwise two failures in a row would each be allowed
 the first one's threshold. It is noted once the backups are read, so that a store which cannot be read just then costs
 nothing but the attempt.
@@ -23,19 +27,20 @@ nothing but the attempt.
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
 import pyarrow as pa
 
-from spillway.backup.manifest import Manifest, Record
+from spillway.backup.manifest import Manifest, Record, Standing
+from spillway.backup.promise import Loss, Promise
 from spillway.backup.segments import Chunks, Int64s
 from spillway.backup.store import Coming, Moment, Restored, ShardStore
-from spillway.backup.thresholds import threshold
 from spillway.clock import Clock
 from spillway.errors import BackupError, BoundLostError, StaleAttemptError
-from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
+from spillway.graph.protections import Approximate, Checkpoint, Exact, UpstreamBackup
+from spillway.graph.windows import Sliding
 from spillway.records.progress import ShardProgress
 from spillway.state.shard import NONE, Shard
 
@@ -58,18 +63,6 @@ def ignore(step: Step, operator: str, shard: int, batch: int) -> None:
     """The observer that does nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """What a recovery cost at most."""
-
-    batch: int  # the batch that begins from the recovered state
-    backup_batch: int  # the batch of the backup it came from; -1 for none
-    failures: int  # of this shard, this one included
-    divergence_max: float  # how far the recovered state can be from the one lost; infinite if nothing bounds it
-    lost_chunks: int  # chunks of the backup that were damaged
-    damage: str = ""  # which files
-
-
 class StateHooks(Protocol):
     """The parts of keeping state that an operator may take over."""
 
@@ -84,41 +77,11 @@ class StateHooks(Protocol):
 
     def custom_recover(self, table: pa.Table) -> None: ...
 
+    def replay(self, *, first: int, last: int) -> tuple[str, ...]:
+        """Apply again the items of these batches that were kept; says which are missing."""
+
     def recovered(self, loss: Loss) -> None:
         """Runs once after a recovery, before any tuple."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """What a shard has to keep, and who it is."""
-
-    operator: str
-    shard: int
-    shards: int
-    protection: Protection
-    downstream_outputs_max: float = 1.0
-
-    def threshold(self, failures: int) -> float:
-        """The divergence allowed after so many failures; 0 for protections that allow none or know none."""
-        if not isinstance(self.protection, Approximate):
-            return 0.0
-        return threshold(
-            self.protection.theta,
-            failures=failures,
-            shards=self.shards,
-            downstream_outputs_max=self.downstream_outputs_max,
-        )
-
-    def divergence_max(self, *, failures_in_backup: int, failures: int) -> float:
-        """How far a state recovered after ``failures`` failures can be from the one lost.
-
-        The backup knows of ``failures_in_backup`` of them; what the others cost is missing from it.
-        """
-        if isinstance(self.protection, Exact):
-            return 0.0
-        if not isinstance(self.protection, Approximate):
-            return math.inf
-        return sum(self.threshold(earlier) for earlier in range(failures_in_backup, failures))
 
 
 class Keeper:
@@ -179,15 +142,30 @@ class Keeper:
         """Some tuples were applied."""
         self._step(Step.APPLYING)
 
-    def commit(self, *, seq: int, tuples: int) -> ShardProgress:
-        """All tuples were applied: back up if that is due, then commit."""
+    def window_ended(self, *, following: int) -> None:
+        """A hopping window has ended and its state is dropped; ``following`` is the one that is open now."""
+        self._shard.clear()
+        self._shard.remember(window=following, forgotten=self._shard.failures, failed_at=NONE)
+
+    def window_open(self, window: int) -> None:
+        """The first window of the shard."""
+        self._shard.remember(window=window, forgotten=self._shard.forgotten, failed_at=NONE)
+
+    def commit(
+        self, *, seq: int, tuples: int, position: int | None = None, item_bytes: int = 0, feedback_lost: int = 0
+    ) -> ShardProgress:
+        """All tuples were applied: back up if that is due, then commit.
+
+        ``position`` is where a sliding window ends now, if the batch had a tuple.
+        """
         shard, promise = self._shard, self._promise
         shard.settle(seq=seq, tuples=tuples)
         process_s = self._clock.monotonic_s() - self._began_s
+        forgot = self._slide(position)
         divergence = self._hooks.divergence() if promise.protection.keeps_backups else 0.0
-        allowed = promise.threshold(shard.failures)
+        allowed = promise.threshold(shard.failures - shard.forgotten)
         backup_bytes = backup_chunks = 0
-        due = self._due(divergence, allowed, tuples)
+        due = self._due(divergence, allowed, tuples) or ((forgot or shard.cleared) and promise.protection.keeps_backups)
         if due:
             self._step(Step.BACKING_UP)
             backup_bytes, backup_chunks = self._back_up(divergence, allowed, tuples / max(process_s, 1e-9))
@@ -212,6 +190,8 @@ class Keeper:
             recovered_from=self._loss.backup_batch if self._loss else NONE,
             lost_chunks=self._loss.lost_chunks if self._loss else 0,
             damage=self._loss.damage if self._loss else "",
+            item_bytes=item_bytes,
+            feedback_lost=feedback_lost,
             rolled_back=self._rolled_back,
             state_bytes=shard.bytes,
             process_s=process_s,
@@ -232,6 +212,7 @@ class Keeper:
 
     def _recover(self, batch: int) -> None:
         shard, store = self._shard, self._store
+        keeps_items = self._promise.protection.keeps_items
         restored, failures = Restored(record=None), 1
         if store is not None:
             with self._bound_at_stake("recovering"):
@@ -241,22 +222,33 @@ class Keeper:
         record = restored.record
         failures_in_backup, seq = (record.failures, record.seq) if record else (0, NONE)
         backup_version = record.batch if record else NONE
-        bound = self._promise.divergence_max(failures_in_backup=failures_in_backup, failures=failures)
+        standing = record.standing if record else Standing()
+        shard.remember(window=standing.window, forgotten=standing.forgotten, failed_at=standing.failed_at)
+        bound = self._promise.divergence_max(
+            failures_in_backup=failures_in_backup - standing.forgotten, failures=failures - standing.forgotten
+        )
+        missing = self._hooks.replay(first=backup_version + 1, last=batch - 1) if keeps_items else ()
+        assert not shard.cleared, "a batch that ends a window is backed up, so it is never replayed"
         self._loss = Loss(
             batch=batch,
             backup_batch=backup_version,
             failures=failures,
-            divergence_max=bound if restored.complete else math.inf,
+            divergence_max=bound if restored.complete and not missing else math.inf,
+            items_max=self._promise.items_max(failures - standing.forgotten),
             lost_chunks=restored.lost_chunks,
-            damage="; ".join(restored.damage),
+            damage="; ".join((*restored.damage, *missing)),
         )
+        seq = max(seq, shard.seq)
         if restored.damage and store is not None:
             # What is in memory now is no longer what the damaged files say: start from a backup that is.
             with self._bound_at_stake("replacing a damaged backup"):
                 coming = replace(store.coming(batch=batch, after=backup_version), whole=True, fresh=True)
                 moment = self._moment(batch - 1, seq=seq, failures=failures_in_backup)
                 self._save(store, coming, moment, self._all_chunks())
+            shard.adopt()
             backup_version = batch - 1
+        # What a failure in a sliding window is felt from is known when the next tuple comes.
+        shard.remember(window=shard.window, forgotten=shard.forgotten, failed_at=NONE)
         self._hooks.recovered(self._loss)
         now_s = self._clock.now_s()
         shard.recovered(version=batch - 1, backup_version=backup_version, failures=failures, seq=seq, time_s=now_s)
@@ -298,12 +290,26 @@ class Keeper:
                 f"checkpoint, or name another folder of backups."
             )
 
+    def _slide(self, position: int | None) -> bool:
+        """Note where a failure lies in a sliding window, or that it has left it; true if it has."""
+        shard, windowing = self._shard, self._promise.windowing
+        if not isinstance(windowing, Sliding) or position is None or shard.failures == shard.forgotten:
+            return False
+        if shard.failed_at == NONE:
+            shard.remember(window=NONE, forgotten=shard.forgotten, failed_at=position)
+        elif shard.failed_at <= position - windowing.extent:
+            shard.remember(window=NONE, forgotten=shard.failures, failed_at=NONE)
+            return True
+        return False
+
     def _due(self, divergence: float, allowed: float, tuples: int) -> bool:
         protection = self._promise.protection
         if isinstance(protection, Approximate):
             return not divergence <= allowed  # so that NaN, which nothing bounds, is backed up
         if isinstance(protection, Exact):
             return tuples > 0 or any(array.changed_chunks().size for array in self._shard.arrays)
+        if isinstance(protection, UpstreamBackup):
+            return self._shard.tuples_since_backup >= protection.every
         if isinstance(protection, Checkpoint):
             if protection.every_tuples:
                 return self._shard.tuples_since_backup >= protection.every_tuples
@@ -320,6 +326,8 @@ class Keeper:
         shard.announce(self._batch, time_s=moment.time_s)
         with self._bound_at_stake("writing its backup"):
             coming = store.coming(batch=self._batch, after=shard.backup_version)
+            if shard.cleared:
+                coming = replace(coming, whole=True)
             ids = self._all_chunks() if coming.whole else self._changed(divergence, allowed)
             record = self._save(store, coming, moment, ids)
         shard.stage(ids if record.kind != "custom" else self._all_chunks())
@@ -357,6 +365,10 @@ class Keeper:
             divergence=divergence,
             time_s=self._clock.now_s(),
             tuples_per_s=tuples_per_s,
+            standing=Standing(
+                window=self._shard.window, forgotten=self._shard.forgotten, failed_at=self._shard.failed_at
+            ),
+            emptied=self._shard.cleared,
         )
 
     def _may_be_selective(self, divergence: float) -> bool:

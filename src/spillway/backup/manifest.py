@@ -15,12 +15,24 @@ from spillway.backup.files import Files
 from spillway.backup.segments import checksum
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError
 
-FORMAT = 1
+FORMAT = 2
 
 _MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
 _SEGMENT = re.compile(r"segment-(-?\d+)-(\d{8,})\.arrow")
 
 Kind = Literal["whole", "changed", "custom"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a shard's windows stand; see ``graph.windows``."""
+
+    window: int = -1  # the one that is open
+    forgotten: int = 0  # failures that no longer count
+    failed_at: int = -1  # in a sliding window: where the last failure that counts lies
+
+
+AT_FIRST = Standing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +42,11 @@ class Record:
     name: str
     kind: Kind
     fresh: bool  # made because earlier ones were damaged: nothing before it may stand in for a part of it
+    emptied: bool  # made in a batch that dropped all state first: positions had another meaning before
     batch: int
     seq: int
     failures: int
+    standing: Standing
     divergence: float
     time_s: float
     tuples_per_s: float
@@ -45,6 +59,11 @@ class Record:
     def starts_generation(self) -> bool:
         """Whether recovery needs nothing that came before."""
         return self.kind != "changed"
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether nothing that came before can stand in for a part of it that is damaged."""
+        return self.fresh or self.emptied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +151,10 @@ def _parse(data: bytes, files: Files, name: str) -> Manifest | None:
             f"Use the newer version, or name another folder."
         )
     body = json.loads(text)
-    records = tuple(Record(**{**record, "counts": tuple(record["counts"])}) for record in body.pop("records"))
+    records = tuple(
+        Record(**{**record, "counts": tuple(record["counts"]), "standing": Standing(**record["standing"])})
+        for record in body.pop("records")
+    )
     return Manifest(**body, records=records)
 
 

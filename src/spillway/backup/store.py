@@ -5,6 +5,9 @@ lays the changed ones over the last whole one, so its work is bounded by compact
 the changed ones since the last weigh more than it, or are too many. Two generations are kept. The older one serves a
 batch that is run again after its backup was written, and stands in, chunk by chunk, for what is damaged in the newer.
 
+The end of a window empties a shard, and positions get another meaning. A backup made then is whole, and no older
+generation stands in for what is damaged in it.
+
 A kill may come between any two writes. The segment is durable before the manifest that names it, and nothing is removed
 before that manifest is durable, so there is always a manifest all of whose segments are there. A segment that no
 manifest names belongs to a batch that was not committed; whoever commits that batch removes it. One that is found later
@@ -25,7 +28,7 @@ from pyarrow import ipc
 
 from spillway.backup import manifest as manifests
 from spillway.backup.files import Files
-from spillway.backup.manifest import Kind, Manifest, Record
+from spillway.backup.manifest import AT_FIRST, Kind, Manifest, Record, Standing
 from spillway.backup.segments import Chunks, checksum, decode, encode
 from spillway.state.kernels import CHUNK_BYTES
 from spillway.state.shard import NONE
@@ -46,6 +49,8 @@ class Moment:
     divergence: float
     time_s: float
     tuples_per_s: float
+    standing: Standing = AT_FIRST
+    emptied: bool = False  # the batch dropped all state first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +167,11 @@ class ShardStore:
             name=manifests.segment_name(batch=moment.batch, number=coming.number),
             kind=kind,
             fresh=coming.fresh,
+            emptied=moment.emptied,
             batch=moment.batch,
             seq=moment.seq,
             failures=moment.failures,
+            standing=moment.standing,
             divergence=moment.divergence,
             time_s=moment.time_s,
             tuples_per_s=moment.tuples_per_s,
@@ -194,7 +201,7 @@ class ShardStore:
         data = self._read(newest)
         if data is not None and checksum(data) == newest.checksum:
             return Restored(record=newest, table=ipc.open_file(pa.py_buffer(data)).read_all())
-        older = self._restored(() if newest.fresh else records[:-1])
+        older = self._restored(() if newest.stands_alone else records[:-1])
         sentence = f"{newest.name} is {_state(data)}"
         return replace(older, complete=False, lost_chunks=older.lost_chunks + 1, damage=(sentence, *older.damage))
 
@@ -237,7 +244,7 @@ class ShardStore:
             if not intact or missing:
                 damage.append(f"{record.name} is {_state(data)}: {missing} of {record.chunks} chunks lost")
             lost += missing
-            if record.fresh or (record.starts_generation and not missing):
+            if record.stands_alone or (record.starts_generation and not missing):
                 break
         return layers[::-1], lost, damage
 

@@ -2,25 +2,31 @@
 
 from spillway.graph.feeds import Feed, Generator, Trace
 from spillway.graph.graph import CheckedGraph, Graph, Stream
-from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection
+from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
+from spillway.graph.windows import Decaying, Hopping, Sliding, Windowing
 
 __all__ = [
     "Approximate",
     "CheckedGraph",
     "Checkpoint",
     "Console",
+    "Decaying",
     "Discard",
     "Exact",
     "Feed",
     "ForEachBatch",
     "Generator",
     "Graph",
+    "Hopping",
     "Memory",
     "Nothing",
     "Parquet",
     "Protection",
     "Sink",
+    "Sliding",
     "Stream",
     "Trace",
+    "UpstreamBackup",
+    "Windowing",
 ]

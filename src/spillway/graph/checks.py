@@ -30,9 +30,10 @@ def check(graph: Graph) -> CheckedGraph:
     outputs = {Stream(name, "out") for name in sources}
     outputs |= {Stream(name, port) for name, node in operators.items() for port in node.outputs}
     inputs = {(name, "in") for name in exits}
-    inputs |= {(name, port) for name, node in operators.items() for port in node.inputs}
+    inputs |= {(name, port) for name, node in operators.items() for port in (*node.inputs, *node.feedback_inputs)}
     _check_ends(graph.edges, outputs, inputs)
     _check_ports(graph.edges, outputs, inputs)
+    _check_feedback(graph.edges, operators)
     order = _order(graph.edges, operators)
     schemas = _schemas(graph.edges, sources, operators, order)
     for name in order:
@@ -72,6 +73,28 @@ def _check_ports(edges: tuple[Edge, ...], outputs: set[Stream], inputs: set[tupl
         if stream not in read:
             raise GraphError(
                 f"Operator {stream.node!r}: output port {stream.port!r} is read by nothing. Lead it to a sink."
+            )
+
+
+def _check_feedback(edges: tuple[Edge, ...], operators: dict[str, Declaration]) -> None:
+    """Feedback goes from operators to the ports made for it, of operators that can remember what it says."""
+    for edge in edges:
+        operator = operators.get(edge.node)
+        if operator is None:
+            if edge.feedback:
+                raise GraphError(f"Feedback {edge.stream} leads to {edge.node!r}, which is not an operator.")
+            continue
+        wanted = edge.port in operator.feedback_inputs
+        if wanted != edge.feedback:
+            kind = "feedback only: connect it with feedback=True" if wanted else "no feedback"
+            raise GraphError(f"Operator {edge.node!r}: port {edge.port!r} takes {kind}; {edge.stream} leads to it.")
+        if edge.feedback and not operator.stateful:
+            raise GraphError(f"Operator {edge.node!r} keeps no state, so feedback on {edge.port!r} has no effect.")
+        sender = operators.get(edge.stream.node)
+        if edge.feedback and (sender is None or not sender.stateful):
+            # Only of shards it is known how many there are, and so whether feedback is missing.
+            raise GraphError(
+                f"Operator {edge.node!r}: feedback comes from an operator that keeps state; {edge.stream} does not."
             )
 
 
@@ -140,8 +163,12 @@ def _check_output(name: str, port: str, schema: pa.Schema) -> None:
 def _check_operator(operator: Declaration, edges: tuple[Edge, ...], schemas: dict[Stream, pa.Schema]) -> None:
     if operator.shards is not None:
         check_whole(f"Operator {operator.name!r}: shards", operator.shards, least=1)
-    if operator.shards is not None and operator.shards > 1 and not operator.key:
-        raise GraphError(f"Operator {operator.name!r}: {operator.shards} shards want a key to spread tuples by.")
+    if operator.shards is not None and operator.shards > 1 and not operator.stateful:
+        raise GraphError(
+            f"Operator {operator.name!r} keeps no state, so {operator.shards} shards have no meaning for it."
+        )
+    if operator.windowing is not None and not operator.stateful:
+        raise GraphError(f"Operator {operator.name!r} keeps no state, so a window has no meaning for it.")
     if operator.key and not operator.stateful:
         raise GraphError(f"Operator {operator.name!r} keeps no state, so a key has no meaning for it.")
     if not 0 <= operator.outputs_per_tuple_max < math.inf:
@@ -153,6 +180,8 @@ def _check_operator(operator: Declaration, edges: tuple[Edge, ...], schemas: dic
         if edge.node != operator.name or edge.feedback:
             continue
         schema = schemas[edge.stream]
+        if operator.windowing is not None:
+            operator.windowing.check(f"Operator {operator.name!r}, port {edge.port!r}", schema)
         for column in operator.key:
             if column not in schema.names:
                 raise GraphError(

@@ -6,6 +6,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from spillway.graph.protections import Protection
+from spillway.graph.windows import Windowing
 
 
 class Declaration(Protocol):
@@ -19,19 +20,27 @@ class Declaration(Protocol):
         """Names of the input ports."""
 
     @property
+    def feedback_inputs(self) -> tuple[str, ...]:
+        """Names of further input ports, which take feedback."""
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the output ports."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Columns that decide which shard a tuple goes to; none for a single shard."""
+        """Columns that decide which shard a tuple goes to; with none, several shards share tuples out by ``seq``."""
 
     @property
     def shards(self) -> int | None:
-        """How many shards; None for as many as the graph has by default."""
+        """How many shards; None for as many as the graph has by default, or one if there is no key."""
 
     @property
     def protect(self) -> Protection: ...
+
+    @property
+    def windowing(self) -> Windowing | None:
+        """Which tuples the state is about; None for all there ever were."""
 
     @property
     def stateful(self) -> bool: ...

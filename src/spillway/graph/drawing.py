@@ -89,6 +89,6 @@ def _mermaid_text(text: str) -> str:
 def _port_to_tell(graph: Graph, edge: Edge) -> str:
     """The port's name where there is more than one to tell apart."""
     node = graph.nodes.get(edge.node)
-    if node is None or isinstance(node, Source | Exit) or len(node.inputs) == 1:
+    if node is None or isinstance(node, Source | Exit) or (len(node.inputs) == 1 and not edge.feedback):
         return ""
     return edge.port

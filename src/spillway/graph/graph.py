@@ -5,7 +5,7 @@ well-formed and returns the frozen graph that runtimes work from.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +17,7 @@ from spillway.graph.feeds import SEQ, SEQ_FIELD, Feed
 from spillway.graph.given import check_name, check_whole
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
+from spillway.graph.windows import MARKS, Hopping
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,14 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A stream going to an input port."""
+    """A stream going to an input port, or the punctuation that goes with it."""
 
     stream: Stream
     node: str
     port: str
     feedback: bool = False
+    durable: bool = False  # feedback that survives the loss of memory
+    marks: bool = False  # not the tuples, but which windows they belong to: see graph.windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,26 @@ class CheckedGraph:
     order: tuple[str, ...]  # operators, every one after those it reads from
 
     def shards_of(self, operator: str) -> int:
+        """How many: as declared, or as the graph has by default if there is a key; otherwise one."""
         declaration = self.operators[operator]
-        if not declaration.key:
-            return 1
-        return declaration.shards or self.shards
+        return declaration.shards or (self.shards if declaration.key else 1)
+
+    def schema_of(self, edge: Edge) -> pa.Schema:
+        """What travels on an edge."""
+        return MARKS if edge.marks else self.schemas[edge.stream]
+
+    def feedback_into(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.node == node and edge.feedback]
+
+    def feedback_out_of(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.stream.node == node and edge.feedback]
+
+    def marks_into(self, node: str) -> list[Edge]:
+        """The punctuation that an operator with hopping windows gets beside its tuples."""
+        operator = self.operators.get(node)
+        if operator is None or not isinstance(operator.windowing, Hopping):
+            return []
+        return [replace(edge, marks=True) for edge in self.into(node)]
 
     def into(self, node: str) -> list[Edge]:
         return [edge for edge in self.edges if edge.node == node and not edge.feedback]
@@ -191,10 +210,16 @@ class Graph:
         self._enter(Exit(name, sink))
         self.connect(stream, name, "in")
 
-    def connect(self, stream: Stream, node: str, port: str, *, feedback: bool = False) -> None:
-        """Lead a stream to an input port; ``feedback`` for one that goes upstream, delivered in the next batch."""
+    def connect(self, stream: Stream, node: str, port: str, *, feedback: bool = False, durable: bool = False) -> None:
+        """Lead a stream to an input port; ``feedback`` for one that goes upstream.
+
+        Feedback of one batch reaches every shard of the operator at the start of the next, before any other tuple.
+        If memory is lost in between it is lost too, unless it is ``durable``.
+        """
         _check_stream(node, stream)
-        self._edges.append(Edge(stream, node, port, feedback))
+        if durable and not feedback:
+            raise GraphError(f"Stream {stream} to {node!r}: only feedback can be durable; other tuples are read again.")
+        self._edges.append(Edge(stream, node, port, feedback, durable))
 
     def checked(self) -> CheckedGraph:
         """The frozen graph, or a GraphError that names what is wrong."""

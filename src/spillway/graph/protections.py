@@ -1,10 +1,11 @@
-"""How much error an operator may have after its memory is lost, and so how its state is saved."""
+"""How much error an operator may have after its memory is lost, and so how its state and its items are saved."""
 
 import math
 from dataclasses import dataclass
 from datetime import timedelta
 
 from spillway.errors import GraphError
+from spillway.graph.given import check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,11 @@ class Protection:
     @property
     def keeps_backups(self) -> bool:
         return True
+
+    @property
+    def keeps_items(self) -> bool:
+        """Whether every tuple that reaches the operator is made durable before its batch is committed."""
+        return False
 
     def describe(self) -> str:
         return type(self).__name__
@@ -70,22 +76,66 @@ class Approximate(Protection):
     However often and wherever memory is lost, the operator's state stays within ``theta`` of the state it would
     have had without failures, in the metric of its primitives, summed over its shards. Assumes that updates do not
     amplify an error already there (sums, counts and sketches do not). Without failures there is no error.
+
+    ``items`` and ``unacked`` (L and Γ in seed 002) say how many items may be lost before they reach the operator: at a
+    receiver, which is given them when it is started, and at its senders. One item moves the state by at most some α, so
+    the state stays within theta + α · (items + unacked). They are 0 where the source can be read again.
     """
 
     theta: float
+    items: float = 0.0
+    unacked: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.theta, bool) or not isinstance(self.theta, int | float):
-            raise GraphError(f"Approximate: theta must be a number; got {self.theta!r}.")
-        if not (math.isfinite(self.theta) and self.theta >= 0):
-            raise GraphError(
-                f"Approximate: theta is the largest divergence allowed, a number of zero or more; got {self.theta!r}."
-            )
+        meanings = {
+            "theta": "the largest divergence allowed",
+            "items": "the most items that may wait at a receiver without a backup",
+            "unacked": "the most items that senders may have sent without an acknowledgement",
+        }
+        for name, meaning in meanings.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise GraphError(f"Approximate: {name} must be a number; got {value!r}.")
+            if not (math.isfinite(value) and value >= 0):
+                raise GraphError(f"Approximate: {name} is {meaning}, a number of zero or more; got {value!r}.")
 
     def describe(self) -> str:
-        return f"Approximate(theta {self.theta:,.6g})"
+        named = {"items": self.items, "unacked": self.unacked}
+        return f"Approximate(theta {self.theta:,.6g}" + "".join(f", {n} {v:,.6g}" for n, v in named.items() if v) + ")"
 
 
 @dataclass(frozen=True, slots=True)
 class Exact(Protection):
-    """State is backed up in every batch before Spark commits it: nothing is ever lost."""
+    """State is backed up in every batch before Spark commits it: nothing is ever lost.
+
+    With ``items`` every tuple that reaches the operator is made durable too, in the same batch. Spark reads tuples
+    again from sources that can give them again, so this adds nothing to what is kept; it is what systems do whose
+    sources cannot ("mini-batch" in seed 002, section 4.1), and is here to be compared with.
+    """
+
+    items: bool = False
+
+    @property
+    def keeps_items(self) -> bool:
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamBackup(Protection):
+    """Every tuple is made durable before its batch is committed, state only every so many tuples: nothing is lost.
+
+    After losing memory the state is recovered from its backup, and the tuples since then are applied to it again; those
+    it already contains are not. A tuple is kept until a backup contains it.
+    """
+
+    every: int
+
+    def __post_init__(self) -> None:
+        check_whole("UpstreamBackup: every", self.every, least=1)
+
+    @property
+    def keeps_items(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"UpstreamBackup(state every {self.every:,} tuples)"

@@ -3,12 +3,12 @@
 Tuples pass the stages one after the other. Stage 0 is as parallel as its input and holds stateless operators only; a
 stateful operator begins a later stage, because its tuples must first reach their shard. Stateless operators run in the
 stage of what they read. All streams go through the same chain of stages, even those that only pass by: so every shard
-of every operator sees every batch, and "the last batch a shard contains" is one number.
+of every operator sees every batch, and "the last batch a shard contains" is one number. Punctuation travels with the
+tuples, on edges of its own. Feedback does not cross stages: it waits for the next batch (see ``operators.feedback``).
 """
 
 from dataclasses import dataclass
 
-from spillway.errors import GraphError
 from spillway.graph.graph import CheckedGraph, Edge
 
 
@@ -25,10 +25,10 @@ class Stage:
 
 def stages(graph: CheckedGraph) -> list[Stage]:
     """The stages of a graph, first to last."""
-    if any(edge.feedback for edge in graph.edges):
-        raise GraphError(f"Graph {graph.name!r} has feedback edges, which can be drawn and checked but not run yet.")
     level = stage_of(graph)
     last = max(level.values(), default=0)
+    edges = [edge for edge in graph.edges if not edge.feedback]
+    edges += [edge for name in graph.order for edge in graph.marks_into(name)]
 
     def leaves(edge: Edge, index: int) -> bool:
         """Whether the edge's tuples are on their way when stage ``index`` ends."""
@@ -44,8 +44,8 @@ def stages(graph: CheckedGraph) -> list[Stage]:
                 index=index,
                 operators=operators,
                 partitions=max((graph.shards_of(name) for name in stateful), default=0),
-                arriving=tuple(edge for edge in graph.edges if index > 0 and leaves(edge, index - 1)),
-                leaving=tuple(edge for edge in graph.edges if leaves(edge, index)),
+                arriving=tuple(edge for edge in edges if index > 0 and leaves(edge, index - 1)),
+                leaving=tuple(edge for edge in edges if leaves(edge, index)),
             )
         )
     return result

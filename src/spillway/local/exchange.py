@@ -26,7 +26,7 @@ def exchange(graph: CheckedGraph, stage: Stage, leaving: Iterable[Leaving]) -> l
 
 
 def _places(graph: CheckedGraph, stage: Stage, edge: Edge, batch: pa.RecordBatch) -> npt.NDArray[np.signedinteger[Any]]:
-    if edge.node in stage.operators and graph.operators[edge.node].stateful:
+    if edge.node in stage.operators and graph.operators[edge.node].stateful and not edge.marks:
         return shards_of(batch, graph.operators[edge.node].key, graph.shards_of(edge.node))
     seqs: npt.NDArray[np.int64] = np.asarray(batch[SEQ])
     return np.mod(seqs, stage.partitions)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spillway.backup.keeper import Loss
+from spillway.backup.promise import Loss
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
 from spillway.local.subjects import Sketch, State, Subject
 

@@ -7,6 +7,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Observer, ignore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
@@ -14,7 +15,8 @@ from spillway.graph.graph import CheckedGraph, Graph
 from spillway.graph.stages import Stage, stages
 from spillway.local.exchange import exchange
 from spillway.local.sinks import Outlet
-from spillway.operators.opened import OpenOperator
+from spillway.operators.feedback import Mailbox
+from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
 from spillway.operators.segment import Leaving, Segment
 from spillway.records.progress import ShardProgress
@@ -62,6 +64,7 @@ class LocalRun:
         self._clock = clock or SystemClock()
         self._observe = observe
         self._open: dict[tuple[str, int], OpenOperator] = {}
+        self._mailbox = Mailbox(self._graph, state=state, backups=backups)
         self._outlets = {
             name: Outlet(name, exit.sink, self._graph.schemas[self._graph.into(name)[0].stream])
             for name, exit in self._graph.exits.items()
@@ -143,7 +146,19 @@ class LocalRun:
         return leaving
 
     def _segment(self, stage: Stage, index: int) -> Segment:
-        return Segment(self._graph, stage, self._operators, index=index, batch=self.batch, open_shard=self._open_shard)
+        return Segment(
+            self._graph,
+            stage,
+            self._operators,
+            index=index,
+            batch=self.batch,
+            open_shard=self._open_shard,
+            open_items=self._open_items,
+            mailbox=self._mailbox,
+        )
+
+    def _open_items(self, operator: Operator, index: int) -> ItemLog | None:
+        return open_items(operator, graph=self._graph, index=index, backups=self._backups)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))

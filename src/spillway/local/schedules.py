@@ -18,8 +18,9 @@ from typing import TypeVar
 import pyarrow as pa
 
 from spillway.backup.files import open_files
-from spillway.backup.keeper import Loss, Step
+from spillway.backup.keeper import Step
 from spillway.backup.manifest import read_newest
+from spillway.backup.promise import Loss
 from spillway.clock import ManualClock
 from spillway.errors import BoundLostError
 from spillway.graph.feeds import Generator

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spillway.backup.keeper import Loss
+from spillway.backup.promise import Loss
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.graph.protections import Protection
 from spillway.operators.counting import Count

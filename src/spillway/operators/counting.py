@@ -7,6 +7,7 @@ import pyarrow as pa
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.graph.protections import Protection
+from spillway.graph.windows import Windowing
 from spillway.operators.operator import Operator, Out
 from spillway.state.primitives import CellType, HashTable, KeyType, Metric
 
@@ -31,10 +32,11 @@ class Count(Operator):
         metric: Metric = "max",
         protect: Protection | None = None,
         shards: int | None = None,
+        window: Windowing | None = None,
         key_type: KeyType = "string",
         dtype: CellType = "int64",
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards)
+        super().__init__(name, key=key, protect=protect, shards=shards, window=window)
         if len(self.key) != 1:
             raise GraphError(f"Operator {name!r} counts by one key column; got {', '.join(self.key) or 'none'}.")
         self.value = value

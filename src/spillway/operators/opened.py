@@ -6,12 +6,15 @@ import pyarrow as pa
 import xxhash
 
 from spillway.backup.files import open_files
-from spillway.backup.keeper import Keeper, Loss, Observer, Promise, ignore
+from spillway.backup.items import ItemLog
+from spillway.backup.keeper import Keeper, Observer, ignore
+from spillway.backup.promise import Loss, Promise
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
 from spillway.graph.graph import CheckedGraph
 from spillway.operators.operator import Operator
+from spillway.operators.turn import replayed
 from spillway.state.shard import Shard
 
 
@@ -44,10 +47,7 @@ class OpenOperator:
         store = None
         if keeps_backups:
             if backups is None:
-                raise GraphError(
-                    f"Operator {operator.name!r} is protected by {operator.protect.describe()}: name a durable folder "
-                    f"with backups=, or protect it with Nothing()."
-                )
+                raise _wants_backups(operator)
             store = ShardStore(
                 open_files(backups, graph.name, operator.name, f"{index:04d}-of-{shards:04d}"),
                 graph=graph.name,
@@ -56,12 +56,14 @@ class OpenOperator:
                 layout=layout,
                 arrays=len(self.shard.arrays),
             )
+        self.items = open_items(operator, graph=graph, index=index, backups=backups)
         promise = Promise(
             operator=operator.name,
             shard=index,
             shards=shards,
             protection=operator.protect,
             downstream_outputs_max=graph.downstream_outputs_max(operator.name),
+            windowing=operator.windowing,
         )
         self.keeper = Keeper(self.shard, promise, self, store, clock=clock or SystemClock(), observe=observe)
         self._own_backup = type(operator).backup is not Operator.backup
@@ -80,8 +82,29 @@ class OpenOperator:
     def custom_recover(self, table: pa.Table) -> None:
         self.operator.recover(table)
 
+    def replay(self, *, first: int, last: int) -> tuple[str, ...]:
+        missing = []
+        assert self.items is not None
+        for batch in range(first, last + 1):
+            parts = self.items.read(batch)
+            if parts is None:
+                missing.append(f"the items of batch {batch} are missing or damaged")
+                continue
+            tuples = replayed(self.operator, self, parts)
+            self.shard.settle(seq=self.operator.seq, tuples=tuples)
+        return tuple(missing)
+
     def recovered(self, loss: Loss) -> None:
         self.operator.recovered(loss)
+
+
+def open_items(operator: Operator, *, graph: CheckedGraph, index: int, backups: str | None) -> ItemLog | None:
+    """The item log of one shard, or of one partition of an operator without state; None if items are not kept."""
+    if not operator.protect.keeps_items:
+        return None
+    if backups is None:
+        raise _wants_backups(operator)
+    return ItemLog(open_files(backups, graph.name, operator.name, f"items-{index:04d}"))
 
 
 def shard_folder(state: Path, graph: str, operator: str, index: int) -> Path:
@@ -92,3 +115,10 @@ def shard_folder(state: Path, graph: str, operator: str, index: int) -> Path:
 def _fingerprint(*parts: object) -> int:
     """A signed 64-bit number that stands for everything the layout of memory depends on."""
     return xxhash.xxh3_64_intdigest("\0".join(map(str, parts)).encode()) - 2**63
+
+
+def _wants_backups(operator: Operator) -> GraphError:
+    return GraphError(
+        f"Operator {operator.name!r} is protected by {operator.protect.describe()}: name a durable folder with "
+        f"backups=, or protect it with Nothing()."
+    )

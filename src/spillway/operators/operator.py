@@ -19,10 +19,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from spillway.backup.keeper import Loss
+from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
+from spillway.graph.windows import Windowing
 from spillway.state.primitives import Primitive
 from spillway.state.shard import Shard
 
@@ -46,12 +47,20 @@ class Operator:
     A subclass declares its ports, its output ``schema`` and its state (class attributes that are primitives), and
     implements ``process``, and ``finish`` if it has something to say once per batch.
 
+    A ``window`` says which tuples the state is about (see ``Hopping``, ``Sliding``, ``Decaying``): tuples given to
+    ``process`` never cross the end of a hopping window, ``finish`` is called for each window of a batch, and
+    ``end_window`` when one has ended; after that all state is empty again.
+
+    ``feedback_inputs`` are further input ports, for what operators downstream send back. It comes in the batch after
+    the one in which it was sent, to every shard, before any other tuple.
+
     ``process`` gets the tuples of one input port, sorted by ``seq``, in one record batch per batch and port. One to
     which neither order nor portions matter sets ``ordered = False`` and gets tuples as they come, in several calls:
     that is faster.
     """
 
     inputs: tuple[str, ...] = ("in",)
+    feedback_inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ("out",)
     schema: ClassVar[pa.Schema | None] = None
     ordered: ClassVar[bool] = True
@@ -64,10 +73,12 @@ class Operator:
         key: str | Iterable[str] = (),
         protect: Protection | None = None,
         shards: int | None = None,
+        window: Windowing | None = None,
     ) -> None:
         self.name = name
         self.key = (key,) if isinstance(key, str) else tuple(key)
         self.shards = shards
+        self.windowing = window
         self._protect = protect
         self.seq = -1  # the highest seen in this batch
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
@@ -126,7 +137,11 @@ class Operator:
         raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has no process().")
 
     def finish(self) -> Iterator[Out]:
-        """All tuples of the batch were applied; yield what is said once per batch."""
+        """All tuples of the batch were applied; yield what is said once per batch, and per window if there are any."""
+        return iter(())
+
+    def end_window(self, window: int) -> Iterator[Out]:
+        """A hopping window has ended; yield what there is to say of it before its state is dropped."""
         return iter(())
 
     def out(self, port: str = "out", /, **values: Any) -> Out:

@@ -1,7 +1,7 @@
 """One task: a stage's operators applied to one partition of one batch.
 
 Both runtimes run exactly this. A runtime brings tuples in by edge and takes tuples out by edge; between, outputs of one
-operator go to the next without leaving the call.
+operator go to the next without leaving the call. Feedback does not leave by an edge: it is put down for the next batch.
 """
 
 from collections import defaultdict
@@ -12,16 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spillway.backup.items import ItemLog
 from spillway.errors import InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.protections import UpstreamBackup
 from spillway.graph.stages import Stage
+from spillway.graph.windows import Hopping, Int64s, mark_batch
+from spillway.operators.feedback import Mailbox
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator, Out
+from spillway.operators.turn import Turn
 from spillway.records.progress import ShardProgress
 
 Leaving = tuple[Edge, pa.RecordBatch]
 OpenShard = Callable[[Operator, int], OpenOperator]
+OpenItems = Callable[[Operator, int], ItemLog | None]
 
 _EXAMPLES_MAX = 3
 
@@ -43,24 +49,44 @@ class Segment:
         index: int,
         batch: int,
         open_shard: OpenShard,
+        open_items: OpenItems,
+        mailbox: Mailbox,
     ) -> None:
         self._graph = graph
         self._stage = stage
+        self._index = index
         self._batch = batch
+        self._mailbox = mailbox
         self._stack = ExitStack()
         self._open: dict[str, OpenOperator] = {}
         self._running: dict[str, Operator] = {}
-        self._waiting: dict[tuple[str, str], list[pa.RecordBatch]] = defaultdict(list)
-        self._tuples: dict[str, int] = defaultdict(int)
+        self._items: dict[str, ItemLog] = {}
+        self._turns: dict[str, Turn] = {}
+        self._lost: dict[str, int] = defaultdict(int)
         self._onward = {name: graph.out_of(name) for name in [*stage.operators, *graph.sources]}
-        self._leaving = frozenset(stage.leaving)
+        self._upstream = {name: graph.feedback_out_of(name) for name in stage.operators}
+        self._sent: dict[Edge, list[pa.RecordBatch]] = defaultdict(list)
+        made_here = {*stage.operators, *(graph.sources if stage.index == 0 else ())}
+        # Edges whose tuples come from here and belong to windows, with the edges their punctuation takes.
+        self._windows = {
+            Edge(edge.stream, edge.node, edge.port): edge
+            for edge in stage.leaving
+            if edge.marks and edge.stream.node in made_here
+        }
+        self._marks: dict[Edge, list[Int64s]] = defaultdict(list)
         for name in stage.operators:
             operator = operators[name]
             if not operator.stateful:
                 self._running[name] = operator.opened(None, graph.output_schemas(name))
+                items = open_items(operator, index)
             elif index < graph.shards_of(name):
                 self._open[name] = open_shard(operator, index)
                 self._running[name] = self._open[name].operator
+                items = self._open[name].items
+            else:
+                continue
+            if items is not None:
+                self._items[name] = items
         self.progress: list[ShardProgress] = []
 
     def __enter__(self) -> "Segment":
@@ -68,9 +94,12 @@ class Segment:
             for opened in self._open.values():
                 stack.enter_context(opened.shard.lock())
                 opened.keeper.begin(self._batch)
-            for operator in self._running.values():
-                operator.seq = -1
-                operator.begin()
+            for name, operator in self._running.items():
+                self._turns[name] = Turn(operator, self._open.get(name))
+                for edge in self._graph.feedback_into(name):
+                    taken = self._mailbox.take(edge, batch=self._batch - 1)
+                    self._turns[name].feed_back(edge.port, taken.batches)
+                    self._lost[name] += taken.lost
             self._stack = stack.pop_all()
         return self
 
@@ -83,51 +112,72 @@ class Segment:
             yield from self.arrive(edge, batch)
 
     def arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
-        """Tuples on an edge: for an operator of this stage, or passing by."""
-        if edge.node not in self._running:
+        """Tuples or punctuation on an edge: for an operator of this stage, or passing by."""
+        turn = self._turns.get(edge.node)
+        if turn is None:
+            if edge in self._windows and batch.num_rows:
+                self._mark(edge, batch)
             yield edge, batch
-            return
-        operator = self._running[edge.node]
-        self._check_key(operator, batch)
-        self._tuples[edge.node] += batch.num_rows
-        if operator.ordered and operator.stateful:
-            self._waiting[edge.node, edge.port].append(batch)
+        elif edge.marks:
+            turn.punctuate(batch)
         else:
-            yield from self._process(operator, edge.port, batch)
+            self._check_key(turn.operator, batch)
+            yield from self._route(turn.operator, turn.arrive(edge.port, batch))
 
     def finish(self) -> Iterator[Leaving]:
         """All tuples have arrived: let every operator finish, then commit every shard."""
+        item_bytes: dict[str, int] = defaultdict(int)
         for name in self._stage.operators:
-            if name not in self._running:
+            if name not in self._turns:
                 continue
-            operator = self._running[name]
-            for port in operator.inputs:
-                waiting = self._waiting.pop((name, port), None)
-                if waiting:
-                    yield from self._process(operator, port, _in_order(waiting))
-            yield from self._route(operator, operator.finish())
+            turn = self._turns[name]
+            if name in self._items:
+                item_bytes[name] = self._items[name].write(self._batch, turn.arrived(), trim_to=self._trim_to(name))
+            yield from self._route(turn.operator, turn.finish())
+        for edge, marks in self._marks.items():
+            shards = self._graph.shards_of(edge.node)
+            yield self._windows[edge], mark_batch(np.unique(np.concatenate(marks)), shards)
         for name, opened in self._open.items():
-            seq = self._running[name].seq
-            self.progress.append(opened.keeper.commit(seq=seq, tuples=self._tuples[name]))
+            for edge in self._upstream[name]:
+                self._mailbox.put(edge, self._sent[edge], batch=self._batch, shard=self._index)
+            turn = self._turns[name]
+            self.progress.append(
+                opened.keeper.commit(
+                    seq=turn.operator.seq,
+                    tuples=turn.tuples,
+                    position=turn.position,
+                    item_bytes=item_bytes[name],
+                    feedback_lost=self._lost[name],
+                )
+            )
 
-    def _process(self, operator: Operator, port: str, batch: pa.RecordBatch) -> Iterator[Leaving]:
-        if batch.num_rows:
-            operator.seq = max(operator.seq, pc.max(batch[SEQ]).as_py())
-        yield from self._route(operator, operator.process(port, batch))
-        if operator.name in self._open:
-            self._open[operator.name].keeper.applying()
-
-    def _route(self, operator: Operator, outs: Iterable[Out] | None) -> Iterator[Leaving]:
-        for out in outs or ():
+    def _route(self, operator: Operator, outs: Iterable[Out]) -> Iterator[Leaving]:
+        for out in outs:
             wanted = operator.schemas.get(out.port)
             if out.batch.schema != wanted:
                 declared = _types(wanted) if wanted else f"no port {out.port!r}"
                 raise InputError(
                     f"Operator {operator.name!r} declared {declared} and put out {_types(out.batch.schema)}."
                 )
+            for edge in self._upstream[operator.name]:
+                if edge.stream.port == out.port:
+                    self._sent[edge].append(out.batch)
             for edge in self._onward[operator.name]:
                 if edge.stream.port == out.port:
                     yield from self.arrive(edge, out.batch)
+
+    def _mark(self, edge: Edge, batch: pa.RecordBatch) -> None:
+        window = self._graph.operators[edge.node].windowing
+        assert isinstance(window, Hopping)
+        marks = window.marks(batch)
+        if marks.size:
+            self._marks[edge].append(marks)
+
+    def _trim_to(self, name: str) -> int:
+        """The batches whose items no recovery can ask for: those a backup that counts contains, or all but this."""
+        if name in self._open and isinstance(self._running[name].protect, UpstreamBackup):
+            return self._open[name].shard.backup_version
+        return self._batch - 1
 
     def _check_key(self, operator: Operator, batch: pa.RecordBatch) -> None:
         for column in operator.key:
@@ -139,16 +189,6 @@ class Segment:
                     f"Operator {operator.name!r}: key column {column!r} must not be null; it is in {values.null_count} "
                     f"tuples of batch {self._batch} (seq {examples}). Drop them before the operator."
                 )
-
-
-def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One record batch, sorted by ``seq``."""
-    table = pa.Table.from_batches(batches).combine_chunks()
-    batch = table.to_batches()[0] if table.num_rows else batches[0]
-    order = np.argsort(np.asarray(batch[SEQ]), kind="stable")
-    if np.array_equal(order, np.arange(order.size)):
-        return batch
-    return batch.take(pa.array(order))
 
 
 def _types(schema: pa.Schema) -> str:

@@ -11,6 +11,7 @@ from numba import njit
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
+from spillway.graph.protections import Protection
 from spillway.operators.operator import Operator, Out
 from spillway.state.keys import string_buffers
 
@@ -26,8 +27,8 @@ class Where(Operator):
 
     ordered = False
 
-    def __init__(self, name: str, condition: pc.Expression) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, condition: pc.Expression, *, protect: Protection | None = None) -> None:
+        super().__init__(name, protect=protect)
         given: object = condition
         if not isinstance(given, pc.Expression):
             raise GraphError(
@@ -56,8 +57,8 @@ class Match(Operator):
 
     ordered = False
 
-    def __init__(self, name: str, pattern: str, *, column: str = "line") -> None:
-        super().__init__(name)
+    def __init__(self, name: str, pattern: str, *, column: str = "line", protect: Protection | None = None) -> None:
+        super().__init__(name, protect=protect)
         self.pattern = pattern
         self.column = column
         try:

@@ -24,6 +24,8 @@ class ShardProgress:
     recovered_from: int  # the batch of that backup; -1 for nothing
     lost_chunks: int  # chunks of that backup that were damaged and restored from an older one, or not at all
     damage: str  # which files of it, and how
+    item_bytes: int  # tuples made durable in this batch
+    feedback_lost: int  # shards whose feedback of the batch before was lost
     rolled_back: bool  # whether an earlier attempt of this batch was undone first
     state_bytes: int
     process_s: float
@@ -49,6 +51,8 @@ PROGRESS_SCHEMA = pa.schema(
         ("recovered_from", pa.int64()),
         ("lost_chunks", pa.int64()),
         ("damage", pa.string()),
+        ("item_bytes", pa.int64()),
+        ("feedback_lost", pa.int32()),
         ("rolled_back", pa.bool_()),
         ("state_bytes", pa.int64()),
         ("process_s", pa.float64()),

@@ -17,6 +17,7 @@ class OperatorSummary:
     backups: int  # shards times batches in which one was written
     backup_chances: int  # shards times batches
     backup_bytes: int
+    item_bytes: int
     divergence_of_threshold: float  # the largest share of what is allowed that any shard uses now; 0 if none is set
     failures: int  # over all shards
     recoveries: int
@@ -48,6 +49,7 @@ def _summary(operator: str, rows: list[ShardProgress]) -> OperatorSummary:
         backups=sum(row.backup for row in rows),
         backup_chances=len(rows),
         backup_bytes=sum(row.backup_bytes for row in rows),
+        item_bytes=sum(row.item_bytes for row in rows),
         divergence_of_threshold=max(shares, default=0.0),
         failures=sum(row.failures for row in newest.values()),
         recoveries=sum(row.recovered for row in rows),

@@ -37,8 +37,8 @@ def compile_graph(graph: CheckedGraph, spark: SparkSession, context: RunContext)
 
 
 def edge_layout(graph: CheckedGraph, edges: tuple[Edge, ...]) -> Layout:
-    names = tuple(f"stream {edge.stream}" for edge in edges)
-    return Layout(names, tuple(graph.schemas[edge.stream] for edge in edges))
+    names = tuple(f"{'marks of' if edge.marks else 'stream'} {edge.stream}" for edge in edges)
+    return Layout(names, tuple(graph.schema_of(edge) for edge in edges))
 
 
 def _source_frame(spark: SparkSession, graph: CheckedGraph, source: Source) -> DataFrame:
@@ -61,12 +61,13 @@ def _place(graph: CheckedGraph, stage: Stage, arriving: Layout) -> Column:
     places = []
     for channel, edge in enumerate(stage.arriving):
         operator = graph.operators.get(edge.node)
-        if edge.node in stage.operators and operator is not None and operator.stateful:
+        seq = arriving.column(channel, SEQ)
+        if edge.node in stage.operators and operator is not None and operator.stateful and not edge.marks:
             shards = graph.shards_of(edge.node)
             keys = [arriving.column(channel, name) for name in operator.key]
-            place = sql.pmod(sql.xxhash64(*keys), sql.lit(shards)) if keys and shards > 1 else sql.lit(0)
+            place = sql.pmod(sql.xxhash64(*keys) if keys else seq, sql.lit(shards)) if shards > 1 else sql.lit(0)
         else:
-            place = sql.pmod(arriving.column(channel, SEQ), sql.lit(stage.partitions))
+            place = sql.pmod(seq, sql.lit(stage.partitions))
         places.append(place.cast("int"))
     return arriving.of_each(places)
 

@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Observer
 from spillway.errors import RunError
 from spillway.graph.graph import CheckedGraph, Edge
 from spillway.graph.stages import Stage
-from spillway.operators.opened import OpenOperator
+from spillway.operators.feedback import Mailbox
+from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
 from spillway.operators.segment import Segment
 from spillway.records.progress import ShardProgress
@@ -62,6 +64,8 @@ class StageTask:
             index=task.partitionId(),
             batch=int(number),
             open_shard=self._open_shard,
+            open_items=self._open_items,
+            mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
         ) as segment:
             for arrived in batches:
                 for channel, batch in self.arriving.split(arrived):
@@ -76,6 +80,9 @@ class StageTask:
         if self.sources:
             return segment.from_source(self.sources[channel], batch)
         return segment.arrive(self.stage.arriving[channel], batch)
+
+    def _open_items(self, operator: Operator, index: int) -> ItemLog | None:
+        return open_items(operator, graph=self.context.graph, index=index, backups=self.context.backups)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         context = self.context

@@ -23,8 +23,8 @@ Int64s = npt.NDArray[np.int64]
 Payload = npt.NDArray[np.uint8]  # (chunks, CHUNK_BYTES)
 
 # Scalars of one array in the shard's header.
-COUNT, UNDO_LENGTH, UNDO_COUNT, SAVED_COUNT = range(4)
-SCALARS = 4
+COUNT, UNDO_LENGTH, UNDO_COUNT, SAVED_COUNT, ASIDE_LENGTH, ASIDE_COUNT = range(6)
+SCALARS = 6
 
 METRICS = {"l1": kernels.L1, "l2": kernels.L2, "max": kernels.MAX}
 
@@ -47,6 +47,9 @@ class Array(Protocol):
 
     def rollback(self) -> None:
         """Be again what ``begin`` saw; may be repeated."""
+
+    def clear(self, epoch: int) -> None:
+        """Drop all content in mid-batch, so that ``rollback`` can still undo it. Marks of ``epoch`` come after it."""
 
     def settle(self) -> None:
         """Bring divergence up to date with what the batch touched."""
@@ -166,8 +169,32 @@ class Cells:
         self.epoch = epoch
         self._scalars[UNDO_LENGTH] = self.count
         self._scalars[UNDO_COUNT] = 0
+        if self._scalars[ASIDE_LENGTH]:
+            self._scalars[ASIDE_LENGTH] = 0
+            self._live.forget_aside()
+
+    def clear(self, epoch: int) -> None:
+        if self._fixed_count:
+            # Positions keep their meaning, so this is a change of every cell like any other.
+            self.touch(np.arange(self.count, dtype=np.int64))
+            self._live.array[: self.count] = 0
+            return
+        self.epoch = epoch
+        if self._scalars[ASIDE_LENGTH]:  # emptied before in this batch: what came since needs no undo
+            self._live.array[: self.count] = 0
+        else:
+            # The file with the old cells waits beside the new one. Undo of what the batch had changed before refers to
+            # it, so that is put aside with it; a rollback cut short can be repeated, because the file goes back last.
+            self._scalars[ASIDE_COUNT] = self._scalars[UNDO_COUNT]
+            self._scalars[ASIDE_LENGTH] = self._scalars[UNDO_LENGTH] + 1  # 0: nothing is put aside
+            self._live.set_aside()
+        self._scalars[UNDO_COUNT] = 0
+        self._scalars[UNDO_LENGTH] = 0
+        self._scalars[COUNT] = 0
 
     def rollback(self) -> None:
+        if self._scalars[ASIDE_LENGTH]:
+            self._take_back()
         length = int(self._scalars[UNDO_LENGTH])
         undo_count = int(self._scalars[UNDO_COUNT])
         grown_chunks = np.arange(length >> CHUNK_SHIFT, chunk_count(self.count), dtype=np.int64)
@@ -219,6 +246,10 @@ class Cells:
     def promote(self) -> None:
         if not self._tracked:
             return
+        if self._scalars[ASIDE_LENGTH]:  # positions have another meaning in this backup than in the one before
+            self._saved.array[:] = 0
+            self._gaps.array[:] = 0
+            self._chunks.array[:, CHANGED] = 0
         ids = np.flatnonzero(self._chunks.array[:, STAGED])
         live = self._live.array.reshape(-1, CHUNK_CELLS)
         self._saved.array.reshape(-1, CHUNK_CELLS)[ids] = live[ids]
@@ -243,12 +274,21 @@ class Cells:
     def reset(self) -> None:
         for region in self._regions():
             region.reset()
+        self._live.forget_aside()
         self._scalars[:] = 0
         self.resize(self._fixed_count)
 
     def refresh(self) -> None:
         for region in self._regions():
             region.refresh()
+
+    def _take_back(self) -> None:
+        self._scalars[UNDO_COUNT] = self._scalars[ASIDE_COUNT]
+        self._scalars[UNDO_LENGTH] = self._scalars[ASIDE_LENGTH] - 1
+        self._live.take_back()
+        self._scalars[COUNT] = self._scalars[UNDO_LENGTH]
+        self.spare[:] = 0  # the batch may have taken cells into use before it dropped all
+        self._settle(np.arange(len(self._live.array) >> CHUNK_SHIFT, dtype=np.int64))
 
     def _touched_chunks(self) -> Int64s:
         old = self._undo.array[: int(self._scalars[UNDO_COUNT]), 0]
@@ -306,8 +346,20 @@ class Appended:
 
     def begin(self, epoch: int) -> None:
         self._scalars[UNDO_LENGTH] = self.count
+        if self._scalars[ASIDE_LENGTH]:
+            self._scalars[ASIDE_LENGTH] = 0
+            self._data.forget_aside()
+
+    def clear(self, epoch: int) -> None:
+        if not self._scalars[ASIDE_LENGTH]:
+            self._scalars[ASIDE_LENGTH] = self._scalars[UNDO_LENGTH] + 1
+            self._data.set_aside()
+        self._scalars[COUNT] = 0
 
     def rollback(self) -> None:
+        if self._scalars[ASIDE_LENGTH]:
+            self._scalars[UNDO_LENGTH] = self._scalars[ASIDE_LENGTH] - 1
+            self._data.take_back()
         self._scalars[COUNT] = self._scalars[UNDO_LENGTH]
 
     def settle(self) -> None:
@@ -353,6 +405,7 @@ class Appended:
 
     def reset(self) -> None:
         self._data.reset()
+        self._data.forget_aside()
         self._scalars[:] = 0
 
     def refresh(self) -> None:

@@ -1,6 +1,6 @@
 """The header of a shard's folder: 64-bit words that say what the arrays beside it contain.
 
-The first words tell whose memory this is, the next ones where the shard stands, and each array has four of its own
+The first words tell whose memory this is, the next ones where the shard stands, and each array has six of its own
 from ``Word.ARRAYS`` on (see ``arrays``). ``MAGIC`` is written last, so that a header whose maker was killed looks new.
 A word is written whole or not at all, whatever ends the process.
 """
@@ -15,7 +15,7 @@ from spillway.state.arrays import SCALARS
 from spillway.state.memory import Region
 
 MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
-FORMAT = 1
+FORMAT = 2
 NONE = -1  # no batch; as a version: empty
 NO_UNDO = -2  # there is nothing to roll back to
 ARRAYS_MAX = 256
@@ -41,6 +41,13 @@ class Word(IntEnum):
     TUPLES = 14  # applied since the last backup that counts
     UNDO_TUPLES = 15
     RECOVERING = 16  # 1 from a reset until what follows it is complete
+    WINDOW = 17  # the window that is open
+    UNDO_WINDOW = 18
+    FORGOTTEN = 19  # failures that no longer count, because their window has ended
+    UNDO_FORGOTTEN = 20
+    FAILED_AT = 21  # in a sliding window: where the last failure lies
+    UNDO_FAILED_AT = 22
+    CLEARED = 23  # 1 if this batch emptied the shard
     ARRAYS = 32
 
 
@@ -57,11 +64,27 @@ AT_FIRST = {
     Word.STAGED_TIME_MS: 0,
     Word.TUPLES: 0,
     Word.UNDO_TUPLES: 0,
+    Word.WINDOW: NONE,
+    Word.UNDO_WINDOW: NONE,
+    Word.FORGOTTEN: 0,
+    Word.UNDO_FORGOTTEN: 0,
+    Word.FAILED_AT: NONE,
+    Word.UNDO_FAILED_AT: NONE,
+    Word.CLEARED: 0,
 }
 """What an empty shard says, in the order it is written: killed in between, the shard still counts as empty.
 
 ``EPOCH`` is not among them. It only ever grows, so that a mark left on a chunk is never taken for one of this batch.
 """
+
+UNDONE = {
+    Word.SEQ: Word.UNDO_SEQ,
+    Word.TUPLES: Word.UNDO_TUPLES,
+    Word.WINDOW: Word.UNDO_WINDOW,
+    Word.FORGOTTEN: Word.UNDO_FORGOTTEN,
+    Word.FAILED_AT: Word.UNDO_FAILED_AT,
+}
+"""What a rollback puts back, and where it finds it."""
 
 _WORDS = Word.ARRAYS + ARRAYS_MAX * SCALARS
 

@@ -69,10 +69,20 @@ class KeyIndex:
     def forget(self, count: int) -> None:
         """Drop every key at or beyond position ``count``."""
         self._keys.publish(count)
-        self.rollback()
+        kernels.purge_index(self._slots.array, count)
 
     def rollback(self) -> None:
+        self._slots.take_back()
         kernels.purge_index(self._slots.array, len(self))
+
+    def clear(self) -> None:
+        if self._slots.has_aside():
+            self._slots.reset()
+        else:
+            self._slots.set_aside()
+
+    def forget_aside(self) -> None:
+        self._slots.forget_aside()
 
     def rebuild(self, valid_counts: Mapping[str, ValidCounts]) -> None:
         """Enter all keys; those a damaged backup no longer has are dropped, with their values."""
@@ -89,6 +99,7 @@ class KeyIndex:
 
     def reset(self) -> None:
         self._slots.reset()
+        self._slots.forget_aside()
 
     def refresh(self) -> None:
         self._slots.refresh()

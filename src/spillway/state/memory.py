@@ -70,6 +70,29 @@ class Region:
         self.replace(0)
         self.adopt()
 
+    def set_aside(self) -> None:
+        """Drop all content, but so that ``take_back`` can undo it."""
+        fresh = self._replacement()
+        fresh.unlink(missing_ok=True)
+        _allocate(fresh, 0)
+        try:
+            os.replace(self.path, self._aside())
+        except OSError as error:
+            raise memory_error(self.path, error) from error
+        self.adopt()
+
+    def take_back(self) -> None:
+        """Have again what was set aside; may be repeated."""
+        if self.has_aside():
+            os.replace(self._aside(), self.path)
+            self._map()
+
+    def has_aside(self) -> bool:
+        return self._aside().exists()
+
+    def forget_aside(self) -> None:
+        self._aside().unlink(missing_ok=True)
+
     def replace(self, rows: int) -> npt.NDArray[Any]:
         """A zeroed array of ``rows`` rows in a new file beside this one; ``adopt`` puts it in place."""
         fresh = self._replacement()
@@ -84,6 +107,9 @@ class Region:
 
     def _replacement(self) -> Path:
         return self.path.with_name(f"{self.path.name}.new")
+
+    def _aside(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.aside")
 
     def _map(self) -> None:
         self.array, self._identity = self._mapped(self.path)

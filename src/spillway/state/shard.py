@@ -14,6 +14,9 @@ contains.
   (see ``kernels``). A process killed anywhere leaves ``APPLYING`` set: the batch is *torn*.
 * ``commit`` writes ``VERSION`` and then clears ``APPLYING``. A kill between the two looks torn and is rolled
   back; the undo is still whole, so this is right too.
+* ``clear`` drops everything in mid-batch, at the end of a window. Cells whose number is fixed are changed like any
+  others; for the rest a file is not copied but put aside, and a rollback puts it back. Positions then have another
+  meaning than in the last backup, so the next one must hold everything.
 * The undo of a committed batch is kept until the next ``begin``. Spark may run a batch again, because a task was
   repeated or because the driver died before it noted the batch as done; the shard then rolls back and applies it
   afresh, never twice.
@@ -44,7 +47,7 @@ import numpy.typing as npt
 
 from spillway.errors import GraphError, StateError
 from spillway.state.arrays import SCALARS, Appended, Array, Cells
-from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, Word, open_header
+from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, UNDONE, Word, open_header
 from spillway.state.memory import Region, memory_error
 
 __all__ = ["NONE", "NO_UNDO", "Derived", "Shard", "ValidCounts"]
@@ -60,6 +63,8 @@ class Derived(Protocol):
     """Memory that can be rebuilt from the arrays, such as the index of a table."""
 
     def rollback(self) -> None: ...
+    def clear(self) -> None: ...
+    def forget_aside(self) -> None: ...
     def rebuild(self, valid_counts: Mapping[str, ValidCounts]) -> None: ...
     def reset(self) -> None: ...
     def refresh(self) -> None: ...
@@ -150,6 +155,26 @@ class Shard:
         return int(self._header.array[Word.SEQ])
 
     @property
+    def window(self) -> int:
+        """The window that is open, or -1."""
+        return int(self._header.array[Word.WINDOW])
+
+    @property
+    def forgotten(self) -> int:
+        """How many failures no longer count, because the window they fell in has ended."""
+        return int(self._header.array[Word.FORGOTTEN])
+
+    @property
+    def failed_at(self) -> int:
+        """In a sliding window: where the last failure that counts lies, or -1."""
+        return int(self._header.array[Word.FAILED_AT])
+
+    @property
+    def cleared(self) -> bool:
+        """Whether this batch dropped all content: the next backup must hold everything."""
+        return bool(self._header.array[Word.CLEARED])
+
+    @property
     def backup_version(self) -> int:
         """The batch of the last backup that counts, or -1."""
         return int(self._header.array[Word.BACKUP_VERSION])
@@ -203,6 +228,24 @@ class Shard:
         words[Word.UNDO_VERSION] = words[Word.VERSION]
         words[Word.APPLYING] = batch
 
+    def clear(self) -> None:
+        """Drop all content in mid-batch; ``rollback`` brings it back."""
+        words = self._header.array
+        assert self.changing, "clear outside a batch"
+        words[Word.CLEARED] = 1
+        words[Word.EPOCH] += 1
+        for array in self.arrays:
+            array.clear(self.epoch)
+        for derived in self.derived:
+            derived.clear()
+
+    def remember(self, *, window: int, forgotten: int, failed_at: int) -> None:
+        """Where the windows stand; a rollback undoes this."""
+        words = self._header.array
+        words[Word.WINDOW] = window
+        words[Word.FORGOTTEN] = forgotten
+        words[Word.FAILED_AT] = failed_at
+
     def settle(self, *, seq: int, tuples: int) -> None:
         """All of the batch's tuples are applied: bring divergence, ``seq`` and counts up to date."""
         words = self._header.array
@@ -228,8 +271,8 @@ class Shard:
         for derived in self.derived:
             derived.rollback()
         self.unstage()
-        words[Word.SEQ] = words[Word.UNDO_SEQ]
-        words[Word.TUPLES] = words[Word.UNDO_TUPLES]
+        for word, undo in UNDONE.items():
+            words[word] = words[undo]
         words[Word.VERSION] = words[Word.UNDO_VERSION]
         words[Word.APPLYING] = NONE
         words[Word.UNDO_VERSION] = NO_UNDO
@@ -301,10 +344,14 @@ class Shard:
     def _begin_undo(self) -> None:
         words = self._header.array
         words[Word.EPOCH] += 1
-        words[Word.UNDO_SEQ] = words[Word.SEQ]
-        words[Word.UNDO_TUPLES] = words[Word.TUPLES]
+        for word, undo in UNDONE.items():
+            words[undo] = words[word]
         for array in self.arrays:
             array.begin(self.epoch)
+        if self.cleared:
+            for derived in self.derived:
+                derived.forget_aside()
+            words[Word.CLEARED] = 0
 
     def _parts(self) -> list[Array | Derived]:
         return [*self.arrays, *self.derived]

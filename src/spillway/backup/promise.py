@@ -1,0 +1,63 @@
+"""What a shard has promised, and what a failure of it can have cost."""
+
+import math
+from dataclasses import dataclass
+
+from spillway.backup.thresholds import threshold
+from spillway.graph.protections import Approximate, Exact, Protection, UpstreamBackup
+from spillway.graph.windows import Decaying, Windowing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What a recovery cost at most."""
+
+    batch: int  # the batch that begins from the recovered state
+    backup_batch: int  # the batch of the backup it came from; -1 for none
+    failures: int  # of this shard, this one included
+    divergence_max: float  # how far the recovered state can be from the one lost; infinite if nothing bounds it
+    items_max: float  # items that a receiver may have lost with it, as far as the protection names a limit
+    lost_chunks: int  # chunks of the backup that were damaged
+    damage: str = ""  # which files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What a shard has to keep, and who it is."""
+
+    operator: str
+    shard: int
+    shards: int
+    protection: Protection
+    downstream_outputs_max: float = 1.0
+    windowing: Windowing | None = None
+
+    def threshold(self, failures: int) -> float:
+        """The divergence allowed after so many failures that count; 0 for protections that allow none or know none."""
+        return self._share(self.protection.theta, failures) if isinstance(self.protection, Approximate) else 0.0
+
+    def divergence_max(self, *, failures_in_backup: int, failures: int) -> float:
+        """How far a state recovered after ``failures`` failures that count can be from the one lost.
+
+        The backup knows of ``failures_in_backup`` of them; what the others cost is missing from it.
+        """
+        if isinstance(self.protection, Exact | UpstreamBackup):
+            return 0.0
+        if not isinstance(self.protection, Approximate):
+            return math.inf
+        return sum(self.threshold(earlier) for earlier in range(failures_in_backup, failures))
+
+    def items_max(self, failures: int) -> float:
+        """The items that the last of so many failures may have cost before they reached the operator."""
+        if not isinstance(self.protection, Approximate):
+            return 0.0
+        return self._share(self.protection.items, failures - 1)
+
+    def _share(self, limit: float, failures: int) -> float:
+        return threshold(
+            limit,
+            failures=failures,
+            shards=self.shards,
+            downstream_outputs_max=self.downstream_outputs_max,
+            decaying=isinstance(self.windowing, Decaying),
+        )

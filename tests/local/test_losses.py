@@ -1,0 +1,229 @@
+"""Windows, feedback and kept items through losses of memory and attempts cut short, on random schedules."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import spillway as sw
+from spillway.backup.keeper import Step
+from spillway.graph.graph import Graph
+from spillway.seeds import generator
+
+PIECES, ROWS, COUNT = 24, 60, 250
+SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("key", pa.string())])
+SEEDS = range(6)
+
+
+class CutShortError(Exception):
+    """What ends an attempt."""
+
+
+def make(piece: int) -> pa.RecordBatch:
+    seqs = np.arange(piece * ROWS, (piece + 1) * ROWS)
+    keys = [f"k{key}" for key in generator(3, "keys", piece).zipf(1.5, ROWS) % 40]
+    return pa.RecordBatch.from_arrays([pa.array(seqs), pa.array(keys)], schema=SCHEMA)
+
+
+def feed() -> sw.Generator:
+    return sw.Generator(make=make, schema=SCHEMA, pieces=PIECES, pieces_per_batch=2)
+
+
+def counted(protect: sw.Protection, window: sw.Windowing | None = None) -> Graph:
+    graph = sw.Graph("counted", shards=2)
+    count = sw.Count("count", key="key", protect=protect, window=window)
+    graph.sink("out", graph.add(count, graph.source("in", feed())), sw.Memory())
+    return graph
+
+
+class Average(sw.Operator):
+    """Moves half way to what it is fed back, and counts."""
+
+    feedback_inputs = ("back",)
+    schema = sw.columns(level=pa.float64())
+    level = sw.Number()
+
+    def process(self, port: str, batch: pa.RecordBatch) -> Iterator[sw.Out]:
+        if port == "back":
+            self.level = (self.level + pc.max(batch["level"]).as_py()) / 2
+            return
+        self.level += batch.num_rows
+        yield self.out(level=self.level)
+
+
+class Highest(sw.Operator):
+    schema = sw.columns(level=pa.float64())
+    level = sw.Number(metric="max")
+
+    def process(self, port: str, batch: pa.RecordBatch) -> Iterator[sw.Out]:
+        self.level = max(self.level, pc.max(batch["level"]).as_py())
+        yield self.out(level=self.level)
+
+
+def looped(protect: sw.Protection) -> Graph:
+    graph = sw.Graph("looped")
+    averaged = graph.add(Average("average", shards=2, protect=protect), graph.source("in", feed()))
+    highest = graph.add(Highest("highest", protect=protect), averaged)
+    graph.connect(highest, "average", "back", feedback=True, durable=True)
+    graph.sink("out", highest, sw.Memory())
+    return graph
+
+
+def disturbed(graph: Graph, folder: Path, seed: int, *, losses: float = 0.3) -> tuple[dict[str, list[object]], int]:
+    """Run to the end through losses of memory and attempts cut short; the rows, and how often memory was lost."""
+    random = generator(seed, "losses")
+    lost = 0
+    cut: list[tuple[Step, str, int]] = []
+    operators = [name for name, node in graph.nodes.items() if isinstance(node, sw.Operator)]
+
+    def observe(step: Step, operator: str, shard: int, batch: int) -> None:
+        if cut and cut[0] == (step, operator, shard):
+            cut.pop()
+            raise CutShortError
+
+    with sw.LocalRun(graph, backups=str(folder / "backups"), state=folder / "state", observe=observe) as run:
+        while True:
+            if random.random() < 0.4:
+                cut[:] = [(random.choice(list(Step)), random.choice(operators), int(random.integers(0, 2)))]
+            try:
+                more = run.step()
+            except CutShortError:
+                more = True
+            if not more:
+                break
+            if random.random() < losses:
+                run.wipe()
+                lost += 1
+        return run.result("out").to_pydict(), lost
+
+
+def undisturbed(graph: Graph, folder: Path) -> dict[str, list[object]]:
+    with sw.LocalRun(graph, backups=str(folder / "quiet")) as run:
+        run.run()
+        return run.result("out").to_pydict()
+
+
+EXACT = [sw.Exact(), sw.Exact(items=True), sw.UpstreamBackup(every=130), sw.UpstreamBackup(every=10_000)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("protect", EXACT, ids=lambda protect: protect.describe())
+@pytest.mark.parametrize("window", [None, sw.Hopping(count=COUNT)], ids=["all", "hopping"])
+def test_exact_protections_lose_nothing(
+    tmp_path: Path, protect: sw.Protection, window: sw.Windowing | None, seed: int
+) -> None:
+    got, _ = disturbed(counted(protect, window), tmp_path, seed)
+    assert got == undisturbed(counted(protect, window), tmp_path)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("protect", EXACT[:3], ids=lambda protect: protect.describe())
+def test_durable_feedback_survives(tmp_path: Path, protect: sw.Protection, seed: int) -> None:
+    got, _ = disturbed(looped(protect), tmp_path, seed)
+    assert got == undisturbed(looped(protect), tmp_path)
+
+
+@pytest.mark.parametrize("theta", [0.0, 12.0, 60.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_hopping_window_has_its_own_theta(tmp_path: Path, theta: float, seed: int) -> None:
+    """In every window no count is off by more than theta, however many failures came before it."""
+    window = sw.Hopping(count=COUNT)
+    got, lost = disturbed(counted(sw.Approximate(theta=theta), window), tmp_path, seed, losses=0.6)
+    wanted = undisturbed(counted(sw.Approximate(theta=theta), window), tmp_path)
+    assert lost
+    found = last_counts(got)
+    for key, count in last_counts(wanted).items():
+        assert count - found.get(key, 0) <= theta, f"seed {seed}: {key}"
+
+
+def last_counts(rows: dict[str, list[object]]) -> dict[tuple[object, int], int]:
+    """The last count of each key in each window."""
+    counts: dict[tuple[object, int], int] = {}
+    for seq, key, count in zip(rows["seq"], rows["key"], rows["count"], strict=True):
+        assert isinstance(seq, int) and isinstance(count, int)
+        counts[key, seq // COUNT] = count
+    return counts
+
+
+def test_a_window_that_ended_gives_back_the_whole_theta(tmp_path: Path) -> None:
+    graph = counted(sw.Approximate(theta=64.0), sw.Hopping(count=4 * ROWS))  # two batches a window
+    with sw.LocalRun(graph, backups=str(tmp_path / "b")) as run:
+        run.step()
+        run.wipe()
+        run.run()
+        thresholds = {row.batch: row.threshold for row in run.progress if row.shard == 0}
+    assert [thresholds[batch] for batch in range(4)] == [16.0, 8.0, 16.0, 16.0]
+
+
+def test_a_sliding_window_forgets_failures_that_lie_before_it(tmp_path: Path) -> None:
+    graph = counted(sw.Approximate(theta=64.0), sw.Sliding(count=6 * ROWS))  # three batches
+    with sw.LocalRun(graph, backups=str(tmp_path / "b")) as run:
+        for batch in range(8):
+            run.step()
+            if batch == 1:
+                run.wipe()
+        rows = {row.batch: row for row in run.progress if row.shard == 0}
+    assert [rows[batch].threshold for batch in range(8)] == [16.0, 16.0, 8.0, 8.0, 8.0, 16.0, 16.0, 16.0]
+    assert rows[5].backup, "that a failure is forgotten must be durable"
+
+
+def test_in_a_decaying_window_failures_do_not_add_up(tmp_path: Path) -> None:
+    graph = counted(sw.Approximate(theta=64.0), sw.Decaying())
+    with sw.LocalRun(graph, backups=str(tmp_path / "b")) as run:
+        for _ in range(4):
+            run.step()
+            run.wipe()
+        assert {row.threshold for row in run.progress} == {32.0}
+
+
+def test_items_that_are_missing_are_told(tmp_path: Path) -> None:
+    graph = counted(sw.UpstreamBackup(every=10_000))
+    with sw.LocalRun(graph, backups=str(tmp_path / "b")) as run:
+        for _ in range(3):
+            run.step()
+        run.wipe()
+        for path in (tmp_path / "b").rglob("items-0000/items-0000000001-*"):
+            path.unlink()
+        run.step()
+        damage = {row.shard: row.damage for row in run.progress if row.recovered}
+    assert damage == {0: "the items of batch 1 are missing or damaged", 1: ""}
+
+
+def test_tuples_applied_again_count_towards_the_next_backup(tmp_path: Path) -> None:
+    graph = counted(sw.UpstreamBackup(every=5 * ROWS))  # in two shards: a backup about every fifth batch
+    with sw.LocalRun(graph, backups=str(tmp_path / "b")) as run:
+        while run.step():
+            run.wipe()
+        since: dict[int, int] = {0: 0, 1: 0}
+        for row in run.progress:
+            since[row.shard] += row.tuples
+            assert row.backup == (since[row.shard] >= 5 * ROWS)
+            since[row.shard] *= not row.backup
+    assert any(row.backup for row in run.progress)
+
+
+def test_items_are_kept_no_longer_than_needed(tmp_path: Path) -> None:
+    graph = counted(sw.UpstreamBackup(every=100))
+    with sw.LocalRun(graph, backups=str(tmp_path / "b")) as run:
+        run.run()
+    for folder in (tmp_path / "b" / "counted" / "count").glob("items-*"):
+        assert len(list(folder.iterdir())) <= 4
+
+
+def test_feedback_that_is_not_durable_is_lost_with_memory(tmp_path: Path) -> None:
+    graph = sw.Graph("looped")
+    averaged = graph.add(Average("average", shards=2), graph.source("in", feed()))
+    highest = graph.add(Highest("highest"), averaged)
+    graph.connect(highest, "average", "back", feedback=True)
+    graph.sink("out", highest, sw.Memory())
+    with sw.LocalRun(graph, backups=str(tmp_path / "b")) as run:
+        run.step()
+        run.step()
+        run.wipe()
+        run.step()
+        lost = {(row.operator, row.batch): row.feedback_lost for row in run.progress}
+    assert lost["average", 2] == 1
+    assert {count for key, count in lost.items() if key != ("average", 2)} == {0}
