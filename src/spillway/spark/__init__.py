@@ -1,6 +1,7 @@
 """Run a graph on Spark: compile it to one streaming query, keep shards beside it, report."""
 
+from spillway.spark.receiving import received
 from spillway.spark.running import Run, run
 from spillway.spark.settings import session
 
-__all__ = ["Run", "run", "session"]
+__all__ = ["Run", "received", "run", "session"]

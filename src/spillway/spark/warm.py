@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.graph.feeds import SEQ
-from spillway.operators import Count, CountMin, Operator, Words
+from spillway.operators import Count, CountMin, Operator, RippleJoin, Words
+from spillway.operators.regression import learn, numbered
 from spillway.state import HashTable, KeySet, Matrix, Shard, Vector
 
 _TUPLES = pa.RecordBatch.from_pydict(
@@ -31,23 +32,33 @@ def warm() -> None:
             Count("lines", key="line"),
             Count("numbers", key="number", key_type="int64"),
             CountMin("sketch", key=["line", "number"], value="amount", width=8),
+            RippleJoin("join", key="line"),
         ]
         for operator in operators:
             _run_operator(operator, Shard(folder / operator.name, fingerprint=0, tracked=True))
+        _run_learning()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_operator(operator: Operator, shard: Shard) -> None:
-    opened = operator.opened(shard, operator.output_schemas({"in": _TUPLES.schema}))
+    ports = operator.inputs
+    opened = operator.opened(shard, operator.output_schemas(dict.fromkeys(ports, _TUPLES.schema)))
     with shard.lock():
         shard.begin(0)
         opened.begin()
-        list(opened.process("in", _TUPLES))
+        for port in ports:
+            list(opened.process(port, _TUPLES))
         list(opened.finish())
         shard.settle(seq=0, tuples=3)
         shard.commit()
         shard.rollback()
+
+
+def _run_learning() -> None:
+    _, numbers = numbered(np.array([5]))
+    ones, none = np.ones(1), np.zeros(1, np.int64)
+    learn(np.zeros(2), ones, np.array([0, 1]), numbers, ones, none, 1, 0.1, False, 0.0, 0, np.zeros(5))
 
 
 def _run_primitives(shard: Shard) -> None:

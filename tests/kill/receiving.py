@@ -1,0 +1,56 @@
+"""Receivers and senders in processes of their own, for test_receiver_kills.py to kill.
+
+They are forked from one process that has everything imported, so that starting one costs milliseconds.
+"""
+
+import asyncio
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from spillway.items import Bounds, ItemSchema, Receiver, ReceiverOptions, Sender
+
+TOKEN = "a token for kills"
+SCHEMA = "id:int64"
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.kill.receiving"])
+
+
+def start(function: Callable[..., None], *arguments: Any) -> BaseProcess:
+    process = CONTEXT.Process(target=function, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
+def start_receiver(folder: Path, *, port: int, items: float, unacked: float, **bounds: int) -> tuple[BaseProcess, int]:
+    """A receiver that runs until it is killed, and its port."""
+    here, there = CONTEXT.Pipe()
+    process = start(_receive, str(folder), port, Bounds(items=items, unacked=unacked, **bounds), there)
+    there.close()
+    return process, here.recv()
+
+
+def _receive(folder: str, port: int, bounds: Bounds, tell: Connection) -> None:
+    options = ReceiverOptions(
+        schema=ItemSchema.parse(SCHEMA), folder=Path(folder), token=TOKEN, bounds=bounds, port=port, http_port=None
+    )
+
+    async def run() -> None:
+        receiver = Receiver(options)
+        await receiver.start()
+        tell.send(receiver.port)
+        await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+def send_until_killed(address: str, sender_id: str, first: int, given: Any) -> None:
+    """Send single items from ``first`` on; ``given`` counts those that ``send`` has returned for."""
+    with Sender(address, TOKEN, sender_id=sender_id) as sender:
+        while True:
+            sender.send({"id": first + given.value})
+            given.value += 1

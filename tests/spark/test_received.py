@@ -1,0 +1,71 @@
+"""A graph fed by a receiver, which is killed between two runs of it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.kill.receiving import TOKEN, start_receiver
+
+import spillway as sw
+from spillway.items import ItemReader, Sender
+from spillway.spark import run
+from spillway.spark.receiving import received
+
+pytestmark = [pytest.mark.spark, pytest.mark.kill]
+
+ITEMS = 400.0
+
+
+def counts_after(spark: Any, address: str, folder: Path) -> dict[int, int]:
+    """Count the items there are, go on from the last time; returns how often each was counted, ever."""
+    graph = sw.Graph("received")
+    source = graph.source("items", received(spark, address, token=TOKEN, items_per_batch=1000))
+    count = sw.Count("count", key="id", key_type="int64", protect=sw.Exact())
+    graph.sink("out", graph.add(count, source), sw.Discard())
+    with run(
+        graph,
+        spark,
+        trigger={"availableNow": True},
+        backups=folder / "backups",
+        state=folder / "state",
+        checkpoint=folder / "checkpoint",
+    ) as running:
+        running.wait()
+        counts: dict[int, int] = {}
+        for shard in range(graph.shards):
+            keys, numbers = running.shard("count", shard).counts.items()  # type: ignore[attr-defined]
+            counts |= dict(zip(keys.tolist(), numbers.tolist(), strict=True))
+    return counts
+
+
+def send(sender: Sender, first: int, count: int) -> None:
+    sender.send(pa.record_batch({"id": pa.array(np.arange(first, first + count))}))
+    sender.flush(timeout_s=60)
+
+
+def test_items_reach_the_graph_once_whatever_happens_to_the_receiver(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "receiver"
+    process, port = start_receiver(folder, port=0, items=ITEMS, unacked=1000)
+    address = f"127.0.0.1:{port}"
+    sender = Sender(address, TOKEN, sender_id="test")
+    send(sender, 0, 2500)
+    assert counts_after(spark, address, tmp_path) == dict.fromkeys(range(2500), 1)
+
+    send(sender, 2500, 150)  # below the threshold: nothing makes these durable
+    process.kill()
+    process.join()
+    process, _ = start_receiver(folder, port=port, items=ITEMS, unacked=1000)
+    send(sender, 2650, 1350)
+    counts = counts_after(spark, address, tmp_path)
+    with ItemReader(address, TOKEN) as reader:
+        status = reader.status()
+    sender.close()
+    process.kill()
+    process.join()
+    assert set(counts.values()) == {1}, "an item was counted twice"
+    lost = set(range(4000)) - set(counts)
+    assert lost == set(range(2500, 2650)), "what Spark had not read and was not durable, and nothing else"
+    assert len(lost) <= ITEMS / 2
+    assert (status["failures"], status["lost"]) == (1, len(lost))
