@@ -11,10 +11,11 @@ from spillway.operators.stateless import Match
 
 
 def build(data: Any, *, protect: Protection | None, shards: int, sink: Sink, pattern: str) -> Graph:
-    """lines -> matches -> out. ``protect`` and ``shards`` mean nothing to an operator without state."""
+    """lines -> matches -> out. An operator without state has nothing to protect but its items."""
     graph = Graph("grep", shards=shards)
     lines = graph.source("lines", data)
-    graph.sink("out", graph.add(Match("matches", pattern), lines), sink)
+    keeps_items = protect is not None and protect.keeps_items
+    graph.sink("out", graph.add(Match("matches", pattern, protect=protect if keeps_items else None), lines), sink)
     return graph
 
 

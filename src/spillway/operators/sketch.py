@@ -5,9 +5,10 @@ Guarantee. Let T(x) be the true sum of key x and U that of all keys of its shard
     T(x) <= E(x)    and, with probability at least 1 - 2^-rows,    E(x) <= T(x) + 2 U / width
 
 After a recovery every counter is raised by the most that can be missing from it, so T(x) <= E(x) still holds, wherever
-and however often memory is lost, and E(x) grows by at most theta / shards in all (seed 002, experiment 3 and theorem
-1). This takes ``Approximate`` with the metric ``max``, and backups that are whole; under ``Nothing`` or ``Checkpoint``
-nothing bounds what is missing, and under ``Exact`` nothing is.
+and however often memory is lost, and E(x) grows by at most theta / shards in all, plus largest · L behind a receiver
+that may lose L items (seed 002, experiment 3 and theorem 1). This takes ``Approximate`` with the metric ``max``, and
+backups that are whole; under ``Nothing`` or ``Checkpoint`` nothing bounds what is missing, and under ``Exact`` nothing
+is.
 """
 
 import math
@@ -19,12 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from spillway.backup.keeper import Loss
+from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
-from spillway.operators.hashing import group_keys, key_hashes
+from spillway.graph.windows import Windowing
+from spillway.operators.hashing import UInt64s, group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
 from spillway.state.hashing import mix
 from spillway.state.primitives import Matrix, Metric
@@ -35,7 +37,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 class CountMin(Operator):
     """Estimated sums per key. Puts out, once per batch, every key the batch touched with its estimate.
 
-    ``seq`` is that of the key's last tuple in the batch.
+    ``seq`` is that of the key's last tuple in the batch. With a hopping window the sums are those of the window.
+
+    ``largest`` is the most that one tuple can add. It matters only behind a receiver that may lose items (``items`` of
+    ``Approximate``): after a recovery every counter is then raised by what they can have had in them, too.
     """
 
     ordered = False
@@ -51,36 +56,34 @@ class CountMin(Operator):
         metric: Metric = "max",
         protect: Protection | None = None,
         shards: int | None = None,
+        window: Windowing | None = None,
+        largest: int = 0,
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards)
+        super().__init__(name, key=key, protect=protect, shards=shards, window=window)
         if not self.key:
             raise GraphError(f"Operator {name!r}: a Count-Min sketch wants a key.")
         if value in self.key:
             raise GraphError(f"Operator {name!r}: column {value!r} cannot be both summed and part of the key.")
         check_whole(f"Operator {name!r}: rows", rows, least=1)
         check_whole(f"Operator {name!r}: width", width, least=1)
+        check_whole(f"Operator {name!r}: largest", largest, least=0)
+        self.by = self.key
         self.value = value
+        self.largest = largest
         self.sketch = Matrix(rows, width, metric=metric, dtype="int64")
         self._touched: list[pa.RecordBatch] = []  # the keys of this batch: seq and key columns, each key once a portion
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         came = inputs["in"]
-        self.want(inputs, "in", **dict.fromkeys(self.key), **{self.value: pa.int64()})
-        keys = [pa.field(name, came.field(name).type) for name in self.key]
+        self.want(inputs, "in", **dict.fromkeys(self.by), **{self.value: pa.int64()})
+        keys = [pa.field(name, came.field(name).type) for name in self.by]
         return {"out": pa.schema([SEQ_FIELD, *keys, pa.field(self.value, pa.int64())])}
 
     def begin(self) -> None:
         self._touched = []
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
-        amounts = self._amounts(batch[self.value])
-        hashes = key_hashes(batch, self.key)
-        firsts, numbers = group_keys(batch, self.key, hashes)
-        # Tuples of one key are summed first: a portion then touches each counter of a key once.
-        sums = np.zeros(firsts.size, np.int64)
-        np.add.at(sums, numbers, amounts)
-        rows, columns = self._cells(hashes[firsts])
-        self.sketch.add(rows.ravel(), columns.ravel(), np.tile(sums, self.sketch.rows))
+        firsts, numbers, _ = self._add(batch)
         self._touched.append(self._last_of_each(batch, firsts, numbers))
         return iter(())
 
@@ -88,19 +91,40 @@ class CountMin(Operator):
         if not self._touched:
             return
         (touched,) = pa.Table.from_batches(self._touched).combine_chunks().to_batches() or self._touched[:1]
-        hashes = key_hashes(touched, self.key)
+        hashes = key_hashes(touched, self.by)
         if len(self._touched) > 1:
-            firsts, numbers = group_keys(touched, self.key, hashes)
+            firsts, numbers = group_keys(touched, self.by, hashes)
             touched, hashes = self._last_of_each(touched, firsts, numbers), hashes[firsts]
-        rows, columns = self._cells(hashes)
-        estimates = self.sketch.read()[rows, columns].min(axis=0)
-        keys = {name: touched[name] for name in self.key}
+        estimates = self._estimates(hashes)
+        keys = {name: touched[name] for name in self.by}
         yield self.out(**keys, **{SEQ: touched[SEQ], self.value: estimates})
 
     def recovered(self, loss: Loss) -> None:
-        # Counters are whole, so what is missing from one is too: rounding down still covers it.
-        if self.sketch.metric == "max" and math.isfinite(loss.divergence_max) and loss.divergence_max >= 1:
-            self.sketch.add_to_all(math.floor(loss.divergence_max))
+        if self.sketch.metric == "max" and math.isfinite(loss.divergence_max):
+            # Counters are whole, so what is missing from one is too: rounding down still covers it.
+            missing = math.floor(loss.divergence_max) + self._missing_with_items(loss.items_max)
+            if missing >= 1:
+                self.sketch.add_to_all(missing)
+
+    def _missing_with_items(self, items_max: float) -> int:
+        """The most that items lost at a receiver can have taken from one counter."""
+        return math.floor(items_max) * self.largest
+
+    def _add(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], UInt64s]:
+        """Count tuples in; returns which of them share a key (see ``group_keys``) and the hash of each key."""
+        amounts = self._amounts(batch[self.value])
+        hashes = key_hashes(batch, self.by)
+        firsts, numbers = group_keys(batch, self.by, hashes)
+        # Tuples of one key are summed first: a portion then touches each counter of a key once.
+        sums = np.zeros(firsts.size, np.int64)
+        np.add.at(sums, numbers, amounts)
+        hashes = hashes[firsts]
+        rows, columns = cells_of(hashes, rows=self.sketch.rows, width=self.sketch.columns)
+        self.sketch.add(rows.ravel(), columns.ravel(), np.tile(sums, self.sketch.rows))
+        return firsts, numbers, hashes
+
+    def _estimates(self, hashes: UInt64s) -> npt.NDArray[np.int64]:
+        return estimates_of(self.sketch.read(), hashes)
 
     def _amounts(self, values: pa.Array) -> npt.NDArray[np.int64]:
         if values.null_count:
@@ -118,15 +142,23 @@ class CountMin(Operator):
         """The keys, each once, with the highest ``seq`` they came with."""
         seqs = np.full(firsts.size, -1, np.int64)
         np.maximum.at(seqs, numbers, np.asarray(batch[SEQ]))
-        keys = batch.select(self.key).take(pa.array(firsts))
-        return pa.RecordBatch.from_arrays([pa.array(seqs), *keys.columns], names=[SEQ, *self.key])
+        keys = batch.select(self.by).take(pa.array(firsts))
+        return pa.RecordBatch.from_arrays([pa.array(seqs), *keys.columns], names=[SEQ, *self.by])
 
-    def _cells(self, hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Row and column of every key in every row of the sketch, (rows, keys)."""
-        shape = (self.sketch.rows, hashes.size)
-        columns = np.empty(shape, np.int64)
-        _columns(hashes, self.sketch.columns, columns)
-        return np.broadcast_to(np.arange(self.sketch.rows, dtype=np.int64)[:, None], shape), columns
+
+def cells_of(hashes: UInt64s, *, rows: int, width: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Row and column of every key in every row of a sketch, (rows, keys)."""
+    shape = (rows, hashes.size)
+    columns = np.empty(shape, np.int64)
+    _columns(hashes, width, columns)
+    return np.broadcast_to(np.arange(rows, dtype=np.int64)[:, None], shape), columns
+
+
+def estimates_of(sketch: npt.NDArray[np.int64], hashes: UInt64s) -> npt.NDArray[np.int64]:
+    """The estimate of every key from the counters of a sketch, (rows, width): the least of its counters."""
+    rows, columns = cells_of(hashes, rows=sketch.shape[0], width=sketch.shape[1])
+    estimates: npt.NDArray[np.int64] = sketch[rows, columns].min(axis=0)
+    return estimates
 
 
 @njit(cache=True)

@@ -2,6 +2,21 @@
 
 from spillway.state.conformance import check_primitive
 from spillway.state.primitives import HashTable, KeySet, Matrix, Metric, Number, Primitive, Vector
+from spillway.state.sample import Sample
 from spillway.state.shard import Shard
+from spillway.state.tally import Tally, TallyTable
 
-__all__ = ["HashTable", "KeySet", "Matrix", "Metric", "Number", "Primitive", "Shard", "Vector", "check_primitive"]
+__all__ = [
+    "HashTable",
+    "KeySet",
+    "Matrix",
+    "Metric",
+    "Number",
+    "Primitive",
+    "Sample",
+    "Shard",
+    "Tally",
+    "TallyTable",
+    "Vector",
+    "check_primitive",
+]

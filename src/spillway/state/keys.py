@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spillway.errors import InputError
 from spillway.state import kernels
-from spillway.state.arrays import Appended
+from spillway.state.appended import Appended
 from spillway.state.hashing import hash_strings
 from spillway.state.shard import Shard, ValidCounts
 

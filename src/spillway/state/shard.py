@@ -46,7 +46,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spillway.errors import GraphError, StateError
-from spillway.state.arrays import SCALARS, Appended, Array, Cells
+from spillway.state.appended import Appended
+from spillway.state.arrays import SCALARS, Array, Cells
 from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, UNDONE, Word, open_header
 from spillway.state.memory import Region, memory_error
 
