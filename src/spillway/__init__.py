@@ -29,25 +29,32 @@ from spillway.graph import (
     UpstreamBackup,
     Windowing,
 )
+from spillway.items import Sender
 from spillway.local import LocalRun
 from spillway.operators import (
     Apply,
     Count,
     CountMin,
+    GlobalModel,
+    LocalModel,
+    LocalSketch,
     Match,
+    MergeSketches,
     Operator,
     Out,
+    RippleJoin,
     Select,
+    SumEstimates,
     Union,
     Where,
     Words,
     columns,
     field,
 )
-from spillway.state import HashTable, KeySet, Matrix, Number, Vector
+from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, TallyTable, Vector
 
 if TYPE_CHECKING:
-    from spillway.spark import Run, run, session
+    from spillway.spark import Run, received, run, session
 
 __version__ = "0.1.0"
 
@@ -63,26 +70,36 @@ __all__ = [
     "Exact",
     "ForEachBatch",
     "Generator",
+    "GlobalModel",
     "Graph",
     "HashTable",
     "Hopping",
     "KeySet",
+    "LocalModel",
     "LocalRun",
+    "LocalSketch",
     "Loss",
     "Match",
     "Matrix",
     "Memory",
+    "MergeSketches",
     "Nothing",
     "Number",
     "Operator",
     "Out",
     "Parquet",
     "Protection",
+    "RippleJoin",
     "Run",
+    "Sample",
     "Select",
+    "Sender",
     "Sliding",
     "SpillwayError",
     "Stream",
+    "SumEstimates",
+    "Tally",
+    "TallyTable",
     "Trace",
     "Union",
     "UpstreamBackup",
@@ -92,6 +109,7 @@ __all__ = [
     "Words",
     "columns",
     "field",
+    "received",
     "run",
     "session",
 ]
@@ -99,7 +117,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load Spark only for those who run on it: drawing and local runs start at once."""
-    if name in ("Run", "run", "session"):
+    if name in ("Run", "received", "run", "session"):
         from spillway import spark
 
         return getattr(spark, name)

@@ -7,7 +7,7 @@ import pytest
 
 from spillway.errors import GraphError
 from spillway.graph import Graph, Memory
-from spillway.graph.graph import Stream
+from spillway.graph.graph import Source, Stream
 from spillway.graph.spark_types import ARROW_OF, arrow_schema, spark_schema
 
 
@@ -62,14 +62,24 @@ def test_names_are_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["decimal(10,2)", "array<int>", "struct<a:int>", "map<string,int>", "interval day", "void"]
+    "sql", ["decimal(10,2)", "array<array<int>>", "struct<a:int>", "map<string,int>", "interval day", "void"]
 )
 def test_a_type_without_a_counterpart_is_refused(sql: str) -> None:
     with pytest.raises(GraphError) as refused:
         Graph("g").source("s", frame(seq="bigint", x=sql))
     assert str(refused.value) == (
-        f"Source 's': column 'x' is {sql}; wanted one of {', '.join(ARROW_OF)}. Cast or drop it before the source."
+        f"Source 's': column 'x' is {sql}; wanted one of {', '.join(ARROW_OF)}, or an array of one. Cast or drop it "
+        f"before the source."
     )
+
+
+@pytest.mark.parametrize(("sql", "kind"), [("array<bigint>", pa.int64()), ("array<string>", pa.string())])
+def test_lists_go_both_ways(sql: str, kind: pa.DataType) -> None:
+    graph = Graph("g")
+    graph.source("s", frame(seq="bigint", x=sql))
+    source = graph.nodes["s"]
+    assert isinstance(source, Source) and source.schema.field("x").type == pa.list_(kind)
+    assert spark_schema(pa.schema([("x", pa.list_(kind))]), "x") == f"`x` {sql}"
 
 
 def test_a_frame_that_does_not_stream_is_refused() -> None:
@@ -78,7 +88,7 @@ def test_a_frame_that_does_not_stream_is_refused() -> None:
     assert str(refused.value) == ("Source 's': the DataFrame is not a streaming one. Make it with spark.readStream.")
 
 
-@pytest.mark.parametrize("kind", [pa.uint8(), pa.large_string(), pa.list_(pa.int64()), pa.timestamp("ns")])
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.large_string(), pa.list_(pa.uint8()), pa.timestamp("ns")])
 def test_what_spark_has_no_type_for_is_refused(kind: pa.DataType) -> None:
     with pytest.raises(GraphError) as refused:
         spark_schema(pa.schema([("x", kind)]), "stream a.out")

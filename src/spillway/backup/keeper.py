@@ -109,6 +109,7 @@ class Keeper:
         self._again = False  # there may be a backup of an earlier attempt
         self._loss: Loss | None = None
         self._began_s = 0.0
+        self._recover_s = 0.0
 
     def begin(self, batch: int) -> None:
         """Be at batch-1, whatever memory contains, and start applying ``batch``. The lock is held."""
@@ -131,6 +132,7 @@ class Keeper:
         self._again = shard.version != batch - 1 or not shard.can_roll_back
         if shard.version != batch - 1:
             self._recover(batch)
+            self._recover_s = self._clock.monotonic_s() - self._began_s
         elif shard.version == NONE:
             self._be_born(batch)
         elif shard.staged == shard.version:
@@ -194,6 +196,7 @@ class Keeper:
             feedback_lost=feedback_lost,
             rolled_back=self._rolled_back,
             state_bytes=shard.bytes,
+            recover_s=self._recover_s if self._loss else 0.0,
             process_s=process_s,
             backup_s=self._clock.monotonic_s() - self._began_s - process_s,
         )

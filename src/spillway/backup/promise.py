@@ -48,10 +48,13 @@ class Promise:
         return sum(self.threshold(earlier) for earlier in range(failures_in_backup, failures))
 
     def items_max(self, failures: int) -> float:
-        """The items that the last of so many failures may have cost before they reached the operator."""
+        """The items that a receiver may have lost at the last of so many failures that count.
+
+        One receiver serves all shards, so all that it lost may have been for this one.
+        """
         if not isinstance(self.protection, Approximate):
             return 0.0
-        return self._share(self.protection.items, failures - 1)
+        return self._share(self.protection.items, failures - 1) * self.shards
 
     def _share(self, limit: float, failures: int) -> float:
         return threshold(

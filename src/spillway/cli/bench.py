@@ -2,9 +2,15 @@
 
 import argparse
 
-from spillway.cli import bench_state, bench_wordcount
+from spillway.cli import bench_af, bench_model, bench_receiver, bench_state, bench_wordcount
 
-BENCHES = {"wordcount": bench_wordcount, "state": bench_state}
+BENCHES = {
+    "af": bench_af,
+    "receiver": bench_receiver,
+    "wordcount": bench_wordcount,
+    "state": bench_state,
+    "model": bench_model,
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -12,10 +12,8 @@ import platform
 import shutil
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spillway.backup import Step
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
+from spillway.experiments.throughput import timed
 from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Protection
 from spillway.operators import Count
 from spillway.records.rundir import machine
 from spillway.seeds import generator
-from spillway.spark import run, session
+from spillway.spark import session
 from spillway.spark.baseline import Store, count_with_spark, stream_parquet
 from spillway.state.folders import default_root
 
@@ -118,24 +116,12 @@ def _count(frame: Any, spark: Any, protect: Protection, place: Path, *, fill: in
     graph = Graph("wordcount")
     count = Count("count", key="word", key_type="string" if key_type == "word" else "int64", protect=protect)
     graph.sink("out", graph.add(count, graph.source("words", frame)), Discard())
-    ends_s: list[float] = []
-
-    def observe(step: Step, operator: str, shard: int, batch: int) -> None:
-        if step is Step.WRITTEN:
-            ends_s.append(time.monotonic())
-
-    with run(graph, spark, backups=place / "backups", trigger={"availableNow": True}, observe=observe) as running:
-        running.wait()
-    records = running.records()
-    last = max(row.batch for row in records)
-    kernel_s = [
-        max(row.process_s + row.backup_s for row in records if row.batch == batch) for batch in range(fill, last + 1)
-    ]
+    timing = timed(graph, spark, backups=place / "backups", skip=fill)
     return Turn(
-        batches_s=[end - start for start, end in pairwise(ends_s)][fill - 1 :],
-        kernel_s=kernel_s,
-        backups=sum(row.backup for row in records if row.batch >= fill),
-        backup_bytes=sum(row.backup_bytes for row in records if row.batch >= fill),
+        batches_s=timing.batches_s,
+        kernel_s=timing.kernel_s,
+        backups=timing.backups,
+        backup_bytes=timing.backup_bytes,
     )
 
 

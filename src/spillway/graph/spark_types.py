@@ -32,21 +32,45 @@ def arrow_schema(frame: Any, who: str) -> pa.Schema:
     fields = []
     for column in frame.schema.fields:
         type_name = column.dataType.simpleString()
-        if type_name not in ARROW_OF:
+        kind = _arrow_of(type_name)
+        if kind is None:
             raise GraphError(
-                f"{who}: column {column.name!r} is {type_name}; wanted one of {', '.join(ARROW_OF)}. "
-                f"Cast or drop it before the source."
+                f"{who}: column {column.name!r} is {type_name}; wanted one of {', '.join(ARROW_OF)}, or an array of "
+                f"one. Cast or drop it before the source."
             )
-        fields.append(pa.field(column.name, ARROW_OF[type_name]))
+        fields.append(pa.field(column.name, kind))
     return pa.schema(fields)
 
 
 def spark_schema(schema: pa.Schema, who: str) -> str:
     """The schema as Spark writes it in SQL."""
+    columns = []
     for column in schema:
-        if column.type not in SPARK_OF:
+        kind = _spark_of(column.type)
+        if kind is None:
             raise GraphError(
-                f"{who}: column {column.name!r} is {column.type}; Spark wants one of {', '.join(map(str, SPARK_OF))}."
+                f"{who}: column {column.name!r} is {column.type}; Spark wants one of {', '.join(map(str, SPARK_OF))}, "
+                f"or a list of one."
             )
-    names = (column.name.replace("`", "``") for column in schema)
-    return ", ".join(f"`{name}` {SPARK_OF[column.type]}" for name, column in zip(names, schema, strict=True))
+        name = column.name.replace("`", "``")
+        columns.append(f"`{name}` {kind}")
+    return ", ".join(columns)
+
+
+def _arrow_of(type_name: str) -> pa.DataType | None:
+    """The Arrow type of a Spark type, if there is one.
+
+    >>> _arrow_of("array<bigint>")
+    ListType(list<item: int64>)
+    """
+    if type_name.startswith("array<"):
+        item = ARROW_OF.get(type_name.removeprefix("array<").removesuffix(">"))
+        return None if item is None else pa.list_(item)
+    return ARROW_OF.get(type_name)
+
+
+def _spark_of(kind: pa.DataType) -> str | None:
+    if pa.types.is_list(kind):
+        item = SPARK_OF.get(kind.value_type)
+        return None if item is None else f"array<{item}>"
+    return SPARK_OF.get(kind)

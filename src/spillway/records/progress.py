@@ -28,6 +28,7 @@ class ShardProgress:
     feedback_lost: int  # shards whose feedback of the batch before was lost
     rolled_back: bool  # whether an earlier attempt of this batch was undone first
     state_bytes: int
+    recover_s: float  # until the state was there again; 0 if nothing was lost
     process_s: float
     backup_s: float
 
@@ -55,6 +56,7 @@ PROGRESS_SCHEMA = pa.schema(
         ("feedback_lost", pa.int32()),
         ("rolled_back", pa.bool_()),
         ("state_bytes", pa.int64()),
+        ("recover_s", pa.float64()),
         ("process_s", pa.float64()),
         ("backup_s", pa.float64()),
     ]

@@ -1,0 +1,1 @@
+"""Show it: one self-contained HTML page from records alone."""

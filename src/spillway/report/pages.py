@@ -1,0 +1,33 @@
+"""The page of a run directory, whatever kind of run it was."""
+
+from pathlib import Path
+
+from spillway.errors import RunError
+from spillway.records.campaign import read_manifest
+
+
+def report_page(path: Path) -> str:
+    """One self-contained HTML page from the records in a directory alone; a manifest that names no kind is a run's."""
+    manifest = read_manifest(path)
+    # Each page is loaded when it is asked for: a run's does not wait for scipy.
+    match manifest.get("kind", "run"):
+        case "run":
+            from spillway.report.run_page import run_page
+
+            return run_page(path, manifest)
+        case "campaign":
+            from spillway.report.campaign_page import campaign_page
+
+            return campaign_page(path)
+        case "model":
+            from spillway.report.model_page import model_page
+
+            return model_page(path, manifest)
+        case "reproduction":
+            from spillway.report.af_page import af_page
+
+            return af_page(path, manifest)
+        case other:
+            raise RunError(
+                f"{path} holds a {other!r}; there are reports of a run, a campaign, a model and a reproduction."
+            )

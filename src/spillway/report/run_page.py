@@ -1,0 +1,178 @@
+"""The page of a plain run: what each operator saved, how near it came to its bound, and what it lost."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spillway.errors import RunError
+from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
+from spillway.records.summary import summarise
+from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
+from spillway.report.page import Section, Value, page, table
+
+ROWS_MAX = 2_000_000  # of progress: more than a page can be drawn from in a minute
+
+_POINTS_MAX = 300  # of one line
+_FAILURES_MAX = 500  # told one by one
+
+
+def run_page(path: Path, manifest: dict[str, Any]) -> str:
+    """The page of the run in a directory, running or ended."""
+    rows = _progress(path)
+    name = str(manifest.get("graph", path.name))
+    if not rows:
+        return page(f"Run of {name}", [Section("Nothing yet", text="No operator with state has reported a batch.")])
+    return page(
+        f"Run of {name}",
+        [_operators(rows), *_bounds(rows), _saved(rows), *_failures(rows), _about(manifest)],
+        subtitle=f"{max(row.batch for row in rows) + 1:,} batches; ended: {manifest.get('ended', 'unknown')}.",
+        footer=f"Written by Spillway from {path.name}. It asks nothing of the network.",
+    )
+
+
+def _progress(path: Path) -> list[ShardProgress]:
+    parts = sorted(path.glob("progress/part-*.parquet"))
+    try:
+        count = sum(pq.read_metadata(part).num_rows for part in parts)
+        if count > ROWS_MAX:
+            raise RunError(
+                f"{path}: {count:,} rows of progress are more than {ROWS_MAX:,}, the most a page is drawn from."
+            )
+        # An older version may have recorded fewer columns; they read as nothing having happened.
+        tables = [PROGRESS_SCHEMA.empty_table(), *(pq.read_table(part) for part in parts)]
+        table_ = pa.concat_tables(tables, promote_options="default")
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"{path}: its progress cannot be read ({error}).") from error
+    nothing: dict[str, Any] = {field.name: _nothing(field.type) for field in PROGRESS_SCHEMA}
+    return [
+        ShardProgress(**{name: nothing[name] if row[name] is None else row[name] for name in nothing})
+        for row in table_.to_pylist()
+    ]
+
+
+def _nothing(kind: pa.DataType) -> str | int | bool:
+    if pa.types.is_string(kind):
+        return ""
+    return False if pa.types.is_boolean(kind) else 0
+
+
+def _operators(rows: Sequence[ShardProgress]) -> Section:
+    cells: list[list[Value]] = [
+        [
+            one.operator,
+            one.shards,
+            one.tuples,
+            one.backups,
+            one.backups / one.backup_chances,
+            one.backup_bytes,
+            one.failures,
+            one.lost_chunks,
+            one.state_bytes,
+        ]
+        for one in summarise(rows)
+    ]
+    columns = [
+        "Operator",
+        "Shards",
+        "Tuples",
+        "Backups",
+        "Per batch",
+        "Bytes",
+        "Failures",
+        "Chunks lost",
+        "State (bytes)",
+    ]
+    return Section("Operators", table=table(columns, cells))
+
+
+def _bounds(rows: Sequence[ShardProgress]) -> list[Section]:
+    """Divergence as a share of what is allowed; only for protections that allow some."""
+    bounded = [row for row in rows if row.threshold > 0]
+    if not bounded:
+        return []
+    series = [
+        Series(operator, _thinned([(batch, max(map(_left, of_batch))) for batch, of_batch in by_batch]))
+        for operator, by_batch in _by_operator(bounded)
+    ]
+    chart = line_chart(
+        series[:SERIES_MAX],
+        title="Divergence left after a batch, of what is allowed",
+        x_label="batch",
+        y_label="share of the threshold",
+        marks=[Mark(label="the bound", y=1.0)],
+    )
+    text = (
+        "How far memory was from its last backup once a batch counted, in the shard that was furthest: what a loss of "
+        "memory just then would have cost. A shard that passes its threshold is backed up first, so it stays below."
+    )
+    return [Section("How near to the bound", text=text, chart=chart)]
+
+
+def _left(row: ShardProgress) -> float:
+    return 0.0 if row.backup else row.divergence / row.threshold
+
+
+def _saved(rows: Sequence[ShardProgress]) -> Section:
+    series = []
+    for operator, by_batch in _by_operator(rows):
+        total, points = 0, []
+        for batch, of_batch in by_batch:
+            total += sum(row.backup_bytes for row in of_batch)
+            points.append((float(batch), float(total)))
+        series.append(Series(operator, _thinned(points)))
+    chart = line_chart(series[:SERIES_MAX], title="Bytes backed up so far", x_label="batch", y_label="bytes")
+    return Section("What was saved", chart=chart)
+
+
+def _failures(rows: Sequence[ShardProgress]) -> list[Section]:
+    lost = [row for row in rows if row.recovered]
+    if not lost:
+        return []
+    cells: list[list[Value]] = [
+        [
+            row.operator,
+            row.shard,
+            row.batch,
+            f"batch {row.recovered_from:,}" if row.recovered_from >= 0 else "nothing",
+            row.lost_chunks,
+            row.damage,
+        ]
+        for row in lost[:_FAILURES_MAX]
+    ]
+    text = f"Memory was lost {len(lost):,} times."
+    if len(lost) > _FAILURES_MAX:
+        text += f" The first {_FAILURES_MAX} are told here."
+    columns = ["Operator", "Shard", "In batch", "Recovered from", "Chunks lost", "Damage"]
+    return [Section("Failures", text=text, table=table(columns, cells))]
+
+
+def _about(manifest: dict[str, Any]) -> Section:
+    rows: list[list[Value]] = [
+        [name, value if isinstance(value, str) else json.dumps(value)]
+        for name, value in manifest.items()
+        if name != "drawing"
+    ]
+    drawing = f"<pre>{escape(str(manifest.get('drawing', '')))}</pre>"
+    return Section("How it was run", body_html=drawing, table=table(["What", "Value"], rows))
+
+
+def _by_operator(rows: Sequence[ShardProgress]) -> list[tuple[str, list[tuple[int, list[ShardProgress]]]]]:
+    """Rows by operator, in the order in which they first reported, and within it by batch."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(row.operator for row in rows))}
+    ordered = sorted(rows, key=lambda row: (order[row.operator], row.batch))
+    return [
+        (operator, [(batch, list(of_batch)) for batch, of_batch in groupby(of_operator, key=lambda row: row.batch)])
+        for operator, of_operator in groupby(ordered, key=lambda row: row.operator)
+    ]
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of each stretch the highest point, so that no peak is hidden."""
+    stretch = -(-len(points) // _POINTS_MAX)
+    return [max(points[i : i + stretch], key=lambda point: point[1]) for i in range(0, len(points), max(stretch, 1))]
