@@ -32,8 +32,8 @@ WARM = 3  # batches at the start of a turn that are not measured
 def add_options(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(WORKLOADS)
     parser.add_argument("--workload", action="append", metavar="NAME", help=f"one of {names} (default: all)")
-    parser.add_argument("--batches", type=int, default=8, help="measured batches a turn (default: 8)")
-    parser.add_argument("--repetitions", type=int, default=5, help="turns of every protection (default: 5)")
+    parser.add_argument("--batches", type=int, default=5, help="measured batches a turn (default: 5)")
+    parser.add_argument("--repetitions", type=int, default=3, help="turns of every protection (default: 3)")
     parser.add_argument("--seed", type=int, default=1, help="of the input (default: 1)")
 
 
