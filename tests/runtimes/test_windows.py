@@ -2,12 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.conftest import RunGraph
+from tests.conftest import RunGraph, in_order
 from tests.runtimes.test_graphs import BATCHES, PIECES, ROWS, make_sales, rows, sales
 
 import spillway as sw
@@ -115,3 +117,31 @@ def test_sales_cross_windows_in_mid_batch() -> None:
     """What the tests above rely on."""
     seqs = make_sales(0)["seq"].to_pylist()
     assert len(seqs) == ROWS and COUNT % (PIECES * ROWS) and COUNT < PIECES * ROWS
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("protect", [sw.Exact(), sw.UpstreamBackup(every=300)], ids=lambda protect: protect.describe())
+def test_windows_and_feedback_survive_the_loss_of_memory_on_spark(
+    spark: Any, tmp_path: Path, protect: sw.Protection
+) -> None:
+    """All memory is lost twice between batches; what is put out is what an undisturbed run puts out."""
+    from spillway.spark import run
+    from spillway.state.folders import wipe
+
+    def graph(*, lose: bool) -> sw.Graph:
+        graph = looped(protect, durable=True)
+        totals = Totals("totals", shards=3, window=sw.Hopping(count=COUNT), protect=protect)
+        ended = graph.add(totals, sw.Stream("sales", "out"))
+        graph.sink("windows", ended, sw.Memory())
+        if lose:
+            graph.sink("lose", ended, sw.ForEachBatch(lambda frame, batch: wipe(state) if batch in (0, 2) else None))
+        return graph
+
+    state = tmp_path / "state"
+    with run(graph(lose=True), spark, backups=tmp_path / "backups", state=state) as disturbed:
+        disturbed.wait()
+    with sw.LocalRun(graph(lose=False), backups=str(tmp_path / "quiet")) as quiet:
+        quiet.run()
+    assert sum(row.recovered for row in disturbed.records()) == 2 * 7  # shards of three operators
+    for sink in ("out", "windows"):
+        assert in_order(disturbed.result(sink)) == in_order(quiet.result(sink))
