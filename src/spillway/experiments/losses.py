@@ -6,7 +6,7 @@ it usually does.
 
 Before each failure the state of every shard is copied; when the next batch opens the shard, before any tuple is
 applied, the recovered state is compared with the copy, in the metric of each primitive. The result must be within the
-threshold that was in force.
+threshold that was in force, plus what a sketch adds for the items that may be lost.
 """
 
 import tempfile
@@ -22,9 +22,9 @@ import pyarrow as pa
 from spillway.backup import Step, threshold
 from spillway.graph.feeds import Feed
 from spillway.graph.graph import Graph
-from spillway.graph.protections import Approximate
 from spillway.local import LocalRun
 from spillway.operators.operator import Operator
+from spillway.operators.sketch import CountMin
 from spillway.records.progress import ShardProgress
 from spillway.state.primitives import HashTable, KeySet, Primitive
 from spillway.state.sample import Sample
@@ -70,7 +70,7 @@ class Cost:
     shard: int
     batch: int  # the first after the failure
     distance: float  # between the state lost and the state recovered, compensation included
-    bound: float  # the threshold that was in force
+    bound: float  # the threshold that was in force, and what is added for items that may be lost
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,6 +128,7 @@ def _run_through(graph: Graph, backups: Path, *, after: set[int], watched: str, 
     lost: dict[int, Snapshot] = {}
     bounds: dict[int, float] = {}
     costs: list[Cost] = []
+    failures = 0
 
     def observe(step: Step, operator: str, shard: int, batch: int) -> None:
         if step is Step.OPENED and operator == watched and shard in lost:
@@ -142,8 +143,9 @@ def _run_through(graph: Graph, backups: Path, *, after: set[int], watched: str, 
             for row in run.progress:
                 if row.operator == watched and row.batch == run.batch - 1:
                     lost[row.shard] = snapshot(run.shard(watched, row.shard))
-                    bounds[row.shard] = row.threshold if _approximate(graph, watched) else 0.0
+                    bounds[row.shard] = row.threshold + _compensation(run.shard(watched, row.shard), items, failures)
             run.wipe()
+            failures += 1
         return Outcome(
             out=run.result("out"),
             progress=run.progress,
@@ -189,6 +191,7 @@ def _gaps(before: Any, after: Any) -> npt.NDArray[np.float64]:
     return gaps
 
 
-def _approximate(graph: Graph, operator: str) -> bool:
-    node = graph.nodes[operator]
-    return isinstance(node, Operator) and isinstance(node.protect, Approximate)
+def _compensation(operator: Operator, items: float, failures: int) -> float:
+    """What a sketch adds to its counters for items that a receiver may lose at the next failure."""
+    lost_max = threshold(items, failures=failures, shards=1)
+    return float(operator.missing_with_items(lost_max)) if isinstance(operator, CountMin) else 0.0

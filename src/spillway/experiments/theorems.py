@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from spillway.apps import heavy_hitters, online_join
-from spillway.experiments.accuracy import LARGEST_PACKET_BYTES, Remembered
+from spillway.apps.packets import PACKET_BYTES_MAX
+from spillway.experiments.accuracy import Remembered
 from spillway.experiments.losses import failing_batches, lossy, run_through
 from spillway.experiments.workloads import WORKLOADS
 from spillway.graph.protections import Approximate
@@ -81,7 +82,7 @@ def check_heavy_hitters(
     names = ["window", *heavy_hitters.KEY]
     reported = {tuple(row.values()) for row in out.select(names).to_pylist()}
     truth = exact["bytes"].to_numpy()
-    light = truth < (1 - EPSILON) * phi - theta - LARGEST_PACKET_BYTES * items
+    light = truth < (1 - EPSILON) * phi - theta - PACKET_BYTES_MAX * items
     heavy = truth >= phi
     keys = exact.select(names)
 

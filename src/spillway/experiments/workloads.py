@@ -1,8 +1,9 @@
 """The five workloads of seed 002 (table 3), at the size of one machine, each with the paper's figures beside it.
 
-Our streams are a thousandth of the paper's, so what the paper measures against the size of a stream is measured against
-the size of ours: theta of heavy hitters is one hundredth of phi, as there; theta of the join is one thousandth of the
-sampled tuples, as there. The paper's smaller setting is a tenth of the larger, and so is ours.
+Our streams are a hundredth to a thousandth of the paper's, so what the paper measures against the size of a stream is
+measured against the size of ours: theta of heavy hitters is one hundredth of phi, as there, and L a hundred-thousandth
+of the packets (there: a millionth); theta of the join is one thousandth of the sampled tuples, as there. The paper's
+smaller setting is a tenth of the larger, and so is ours.
 """
 
 from dataclasses import dataclass, field

@@ -135,10 +135,10 @@ class LocalSketch(CountMin):
     def finish(self) -> Iterator[Out]:
         return iter(())
 
-    def _missing_with_items(self, items_max: float) -> int:
+    def missing_with_items(self, items_max: float) -> int:
         # Sketches are added up, so it is enough if all shards together cover what is missing.
         shards = self.shards or 1
-        return -(-super()._missing_with_items(items_max) // shards)
+        return -(-super().missing_with_items(items_max) // shards)
 
     def end_window(self, window: int) -> Iterator[Out]:
         sketch = self.sketch.read()

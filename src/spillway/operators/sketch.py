@@ -102,11 +102,11 @@ class CountMin(Operator):
     def recovered(self, loss: Loss) -> None:
         if self.sketch.metric == "max" and math.isfinite(loss.divergence_max):
             # Counters are whole, so what is missing from one is too: rounding down still covers it.
-            missing = math.floor(loss.divergence_max) + self._missing_with_items(loss.items_max)
+            missing = math.floor(loss.divergence_max) + self.missing_with_items(loss.items_max)
             if missing >= 1:
                 self.sketch.add_to_all(missing)
 
-    def _missing_with_items(self, items_max: float) -> int:
+    def missing_with_items(self, items_max: float) -> int:
         """The most that items lost at a receiver can have taken from one counter."""
         return math.floor(items_max) * self.largest
 
