@@ -10,6 +10,7 @@
     │   ├── BoundLostError       a shard can no longer keep its bound
     │   ├── ForeignBackupError   the backups were written by another graph
     │   └── NewerFormatError     the backups were written in a newer format than this version reads
+    ├── ModelError               a net, a measure or a parameter of a model that may not run
     ├── RunError                 a run on Spark failed
     └── SetupError               this machine lacks something Spillway needs, such as Java
 
@@ -85,6 +86,10 @@ class ForeignBackupError(BackupError):
 
 class NewerFormatError(BackupError):
     """The backups found were written in a newer format than this version of Spillway reads."""
+
+
+class ModelError(SpillwayError):
+    """A net, a measure or a parameter that may not run; the message names the place or activity."""
 
 
 class RunError(SpillwayError):

@@ -14,7 +14,7 @@ from spillway.records.durable import write_whole
 from spillway.records.reproduction import Reproduction
 from spillway.report.af_page import af_page, charts
 
-_THETAS = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
+_THETAS = (100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)
 _LIMITS = (100.0, 10_000.0, 1_000_000.0)
 
 _PUBLISHED: dict[str, dict[str, Any]] = {
@@ -140,7 +140,7 @@ def _on_spark(records: Reproduction, options: argparse.Namespace, parts: list[st
     spark = session()
     if "theta" in parts:
         records.published["theta"] = _PUBLISHED["theta"]
-        batches, each = (5, 50_000) if options.quick else (12, 150_000)
+        batches, each = (12, 20_000) if options.quick else (24, 50_000)
         for theta in against_theta(spark, _THETAS, batches=batches, tuples_per_batch=each, seed=options.seed):
             records.add("theta", theta.as_row())
             PROGRESS.print(

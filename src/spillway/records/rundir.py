@@ -20,7 +20,7 @@ from spillway.records.progress import ShardProgress, progress_table
 FORMAT = 1
 
 _FLUSH_ROWS = 2000
-_PACKAGES = ("spillway", "pyspark", "pyarrow", "numpy", "numba")
+_PACKAGES = ("spillway", "pyspark", "pyarrow", "numpy", "numba", "scipy")
 
 
 class RunDirectory:

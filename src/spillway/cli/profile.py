@@ -1,0 +1,119 @@
+"""``spillway profile APP``: what the operators of an application cost, put out and remember, as measured here."""
+
+import argparse
+import importlib
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from spillway.apps import APPS
+from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
+from spillway.errors import GraphError
+from spillway.graph import Discard, Graph
+from spillway.model.streams.measuring import measure_profile
+from spillway.model.streams.profile import FORMAT, Profile
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_app(parser)
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="where the profile goes (default: APP.profile.json)"
+    )
+    parser.add_argument("--rate", type=float, help="tuples per second in use (default: half of what can be borne)")
+    add_input_options(parser)
+
+
+def add_app(parser: argparse.ArgumentParser) -> None:
+    """Which graph: an application's, or one's own."""
+    known = ", ".join(sorted(APPS))
+    parser.add_argument(
+        "app", metavar="APP", help=f"{known}; or package.module:name, a Graph or a function that makes one"
+    )
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """What the graph is measured on."""
+    parser.add_argument("--input", type=Path, help="read this file or folder instead of generating input")
+    parser.add_argument("--tuples", type=_count, default=400_000, help="how many to generate (default: 4e5)")
+    parser.add_argument("--rows-per-batch", type=_count, default=20_000, help="tuples in a batch (default: 2e4)")
+    parser.add_argument("--input-seed", type=int, default=1, help="of the generated input (default: 1)")
+
+
+def main(options: argparse.Namespace) -> int:
+    graph = build_graph(options)
+    with tempfile.TemporaryDirectory(prefix="spillway-profile-") as backups:
+        profile = measured(graph, backups, tuples_per_s=options.rate)
+    output = options.output or Path(f"{graph.name}.profile.json")
+    profile.save(output)
+    if options.json:
+        print_json({"profile": str(output), "format": FORMAT, **asdict(profile)})
+        return 0
+    print_table(
+        f"{profile.graph}: {', '.join(f'{n} {s.tuples_per_s:,.0f}/s' for n, s in profile.sources.items())}",
+        ["operator", "port", "tuples", "ns per tuple", "out per tuple", "state", "tuples' worth"],
+        [
+            [
+                name,
+                at,
+                f"{port.tuples:,}",
+                f"{port.cost_s * 1e9:,.0f}",
+                ", ".join(f"{value:.4g}" for value in port.selectivity.values()),
+                size(operator.state_bytes),
+                f"{port.state_tuples:,}",
+            ]
+            for name, operator in profile.operators.items()
+            for at, port in operator.ports.items()
+        ],
+    )
+    PEOPLE.print(f"Written to {output}; spillway model compare {options.app} --profile {output} uses it.")
+    return 0
+
+
+def build_graph(options: argparse.Namespace) -> Graph:
+    """An application's graph on its input, what it puts out thrown away; or a graph of one's own, as it is."""
+    if ":" in options.app:
+        return _own_graph(options.app)
+    if options.app not in APPS:
+        raise GraphError(f"There is no application {options.app!r}; there are {', '.join(sorted(APPS))}.")
+    app = APPS[options.app]
+    if options.input is not None:
+        feed = app.reader(options.input, rows_per_batch=options.rows_per_batch)
+    else:
+        feed = app.generator(
+            seed=options.input_seed, tuples=options.tuples, tuples_per_batch=options.rows_per_batch, pieces_per_batch=2
+        )
+    return app.build(feed, sink=Discard())
+
+
+def measured(graph: Graph, backups: str, *, tuples_per_s: float | None) -> Profile:
+    """The profile of a graph, progress on standard error."""
+
+    def tell(done: int, of: int) -> None:
+        if PROGRESS.is_terminal:
+            PROGRESS.print(f"batch {done} of {of}", end="\r")
+
+    return measure_profile(graph, backups=backups, tuples_per_s=tuples_per_s, progress=tell)
+
+
+def _own_graph(text: str) -> Graph:
+    """The graph that a module of the user's names, found as Python finds modules, in the present folder first."""
+    module, _, name = text.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise GraphError(f"{text!r} names no graph: {error}.") from error
+    graph = found() if callable(found) else found
+    if not isinstance(graph, Graph):
+        raise GraphError(f"{text!r} must be a Graph, or a function that makes one; got {type(graph).__name__}.")
+    return graph
+
+
+def _count(text: str) -> int:
+    number = float(text)
+    if number < 1 or not number.is_integer():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(number)
