@@ -33,9 +33,12 @@ from spillway.items import Sender
 from spillway.local import LocalRun
 from spillway.operators import (
     Apply,
+    Barrier,
     Count,
     CountMin,
     GlobalModel,
+    Keyed,
+    LatestJoin,
     LocalModel,
     LocalSketch,
     Match,
@@ -44,14 +47,16 @@ from spillway.operators import (
     Out,
     RippleJoin,
     Select,
+    SlidingAggregate,
     SumEstimates,
     Union,
     Where,
+    WindowJoin,
     Words,
     columns,
     field,
 )
-from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, TallyTable, Vector
+from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, TallyTable, Vector, Window
 
 if TYPE_CHECKING:
     from spillway.spark import Run, received, run, session
@@ -61,6 +66,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Apply",
     "Approximate",
+    "Barrier",
     "Checkpoint",
     "Console",
     "Count",
@@ -75,6 +81,8 @@ __all__ = [
     "HashTable",
     "Hopping",
     "KeySet",
+    "Keyed",
+    "LatestJoin",
     "LocalModel",
     "LocalRun",
     "LocalSketch",
@@ -95,6 +103,7 @@ __all__ = [
     "Select",
     "Sender",
     "Sliding",
+    "SlidingAggregate",
     "SpillwayError",
     "Stream",
     "SumEstimates",
@@ -105,6 +114,8 @@ __all__ = [
     "UpstreamBackup",
     "Vector",
     "Where",
+    "Window",
+    "WindowJoin",
     "Windowing",
     "Words",
     "columns",

@@ -166,7 +166,8 @@ class TestTheRegistry:
         graph = APPS[name].build(APPS[name].generator(seed=1, tuples=10, tuples_per_batch=10))
         checked = graph.checked()
         assert (graph.name, checked.shards) == (name, 2)
-        assert checked.exits["out"].sink == sw.Memory()
+        (leaving,) = checked.exits.values()
+        assert leaving.sink == sw.Memory()
 
     def test_sink_shards_and_protection_are_as_given(self) -> None:
         protect = sw.Checkpoint(50)

@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from spillway.apps.app import App, Option
+from spillway.apps.bargain import APP as BARGAIN
 from spillway.apps.flows import APP as FLOWS
 from spillway.apps.grep import APP as GREP
+from spillway.apps.heavy_hitters import APP as HITTERS
+from spillway.apps.online_join import APP as JOIN
+from spillway.apps.online_lr import APP as LR
 from spillway.apps.wordcount import APP as WORDCOUNT
 
-APPS: Mapping[str, App] = MappingProxyType({app.name: app for app in (GREP, WORDCOUNT, FLOWS)})
+APPS: Mapping[str, App] = MappingProxyType(
+    {app.name: app for app in (GREP, WORDCOUNT, FLOWS, HITTERS, JOIN, LR, BARGAIN)}
+)
 """The applications by name."""
 
 __all__ = ["APPS", "App", "Option"]

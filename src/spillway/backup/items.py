@@ -2,7 +2,8 @@
 
 One file per batch: Arrow IPC streams one after the other, one for each *part*, which is a port of the operator or its
 punctuation and is named in the stream's schema. The checksum is in the file's name, so a damaged file is told from an
-intact one; reading never runs code. A batch without tuples leaves a file too: a missing one is a loss that must be told.
+intact one; reading never runs code. A batch without tuples leaves a file too: a missing one is a loss that must be
+told.
 """
 
 import re

@@ -13,6 +13,9 @@ from spillway.cli.protection import FORMS, parse_protection
 from spillway.errors import GraphError
 from spillway.graph import Parquet
 from spillway.graph.protections import Exact
+from spillway.inject.models import FORMS as FAULTS
+from spillway.inject.models import parse_fault
+from spillway.inject.rewriting import with_fault
 from spillway.records import OperatorSummary
 from spillway.spark import run, session
 
@@ -35,6 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="records, output, backups and checkpoint; the same again resumes (default: a new one)",
     )
+    parser.add_argument("--fault", help=f"strike an operator: {FAULTS}")
     parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
     parser.add_argument("--draw", action="store_true", help="print the graph and stop")
 
@@ -67,6 +71,8 @@ def main(options: argparse.Namespace) -> int:
         sink=Parquet(str(directory / "output")),
         **graph_options,
     )
+    if options.fault:
+        graph = with_fault(graph, parse_fault(options.fault))
     if options.draw:
         PEOPLE.print(graph.draw(), end="", markup=False)
         return 0

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.graph.feeds import SEQ
-from spillway.operators import Count, CountMin, Operator, RippleJoin, Words
+from spillway.operators import Count, CountMin, LatestJoin, Operator, RippleJoin, SlidingAggregate, Words
 from spillway.operators.regression import learn, numbered
 from spillway.state import HashTable, KeySet, Matrix, Shard, Vector
 
@@ -33,6 +33,8 @@ def warm() -> None:
             Count("numbers", key="number", key_type="int64"),
             CountMin("sketch", key=["line", "number"], value="amount", width=8),
             RippleJoin("join", key="line"),
+            SlidingAggregate("sums", key="line", sums={"total": "amount"}, size=2),
+            LatestJoin("latest", key="line", value="amount"),
         ]
         for operator in operators:
             _run_operator(operator, Shard(folder / operator.name, fingerprint=0, tracked=True))

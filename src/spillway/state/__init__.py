@@ -5,6 +5,7 @@ from spillway.state.primitives import HashTable, KeySet, Matrix, Metric, Number,
 from spillway.state.sample import Sample
 from spillway.state.shard import Shard
 from spillway.state.tally import Tally, TallyTable
+from spillway.state.window import Window
 
 __all__ = [
     "HashTable",
@@ -18,5 +19,6 @@ __all__ = [
     "Tally",
     "TallyTable",
     "Vector",
+    "Window",
     "check_primitive",
 ]

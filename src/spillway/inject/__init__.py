@@ -1,0 +1,35 @@
+"""Break it: fault models, where to put them, and campaigns of trials against golden runs."""
+
+from spillway.inject.campaign import AppInput, Assumed, Campaign, read_campaign
+from spillway.inject.corruption import StateCorruption
+from spillway.inject.executors import Processes, ThisProcess
+from spillway.inject.faults import Duplication, Fault, Loss, Reordering, ValueCorruption
+from spillway.inject.models import MODELS, parse_fault
+from spillway.inject.placement import Choice, place
+from spillway.inject.planning import Planned, plan
+from spillway.inject.rewriting import with_arrival, with_fault
+from spillway.inject.running import run_campaign
+
+__all__ = [
+    "MODELS",
+    "AppInput",
+    "Assumed",
+    "Campaign",
+    "Choice",
+    "Duplication",
+    "Fault",
+    "Loss",
+    "Planned",
+    "Processes",
+    "Reordering",
+    "StateCorruption",
+    "ThisProcess",
+    "ValueCorruption",
+    "parse_fault",
+    "place",
+    "plan",
+    "read_campaign",
+    "run_campaign",
+    "with_arrival",
+    "with_fault",
+]

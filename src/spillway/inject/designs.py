@@ -1,0 +1,26 @@
+"""Campaigns that come with Spillway: the design of seed 000, section 6.2, and a small one of the same shape."""
+
+from typing import Literal
+
+from spillway.inject.campaign import AppInput, Assumed, Campaign
+from spillway.score import Sum
+
+REPLICATED = Assumed(name="replicated", operators=("TradeFilter", "Aggregator", "VWAP"), how="replicated", outage_s=2.0)
+"""Seed 000, figure 12: the critical operators as a group with a replica that takes over in two seconds."""
+
+
+def bargain(size: Literal["full", "quick"] = "full", *, seed: int = 1) -> Campaign:
+    """Bargain Discovery under bursty loss; targets by the rules of placement, rates as measured."""
+    full = size == "full"
+    return Campaign(
+        name="bargain" if full else "bargain-quick",
+        input=AppInput(app="bargain", tuples=5_000_000 if full else 600_000, seed=seed),
+        sink="Sink",
+        score=Sum("gain"),
+        offsets=(500_000, 1_500_000, 2_500_000, 3_500_000, 4_500_000) if full else (150_000, 300_000, 450_000),
+        outages_s=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0) if full else (1.0, 4.0, 16.0),
+        repetitions=5 if full else 3,
+        golden_repetitions=300 if full else 30,
+        seed=seed,
+        assumed=(REPLICATED,),
+    )

@@ -1,0 +1,177 @@
+"""The most recent tuples of each group: a ring of fixed size per key, on flat memory.
+
+A tuple is a row of ``columns`` numbers. The ring of the group at position g is a fixed range of cells, and
+``counts[g]`` says how many rows it was ever given; row number n lies in slot n mod ``rows``. So a new tuple changes
+one slot and one count, an old one leaves by being overwritten, and a partial backup holds only the slots that changed.
+
+Divergence is counted in tuples: how many each group was given that its backup does not know of (``l1``: of all groups
+together, ``max``: of the worst). If a backup left some counts out, the ring recovered is one whose next rows overwrite
+the newest instead of the oldest: from then on it differs from the true one in at most so many rows, until those have
+left it. Rows are not measured, so every backup holds all that changed.
+
+>>> Window(5, 2, key="string").describe()
+'Window(5x2,string,l1)'
+"""
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from spillway.errors import GraphError, StateError, StateMemoryError
+from spillway.state.arrays import Cells, Int64s
+from spillway.state.index import KeyIndex
+from spillway.state.keys import Keys, KeyType
+from spillway.state.primitives import CELLS_MAX, Metric, Primitive, check_choice
+from spillway.state.shard import Shard
+
+__all__ = ["Window"]
+
+Float64s = npt.NDArray[np.float64]
+
+
+class Window(Primitive):
+    """The last ``rows`` tuples of each group, ``columns`` numbers each."""
+
+    def __init__(self, rows: int, columns: int, *, key: KeyType = "int64", metric: Metric = "l1") -> None:
+        check_choice(self, "key", key, ("int64", "string"))
+        check_choice(self, "metric", metric, ("l1", "max"))
+        if not (rows > 0 and columns > 0 and rows * columns <= CELLS_MAX):
+            raise GraphError(f"Window: at least one row and one column are wanted; got {rows} and {columns}.")
+        self.rows = rows
+        self.columns = columns
+        self.key: KeyType = key
+        self.metric: Metric = metric
+        self._counts: Cells | None = None
+        self._cells: Cells | None = None
+        self._index: KeyIndex | None = None
+
+    def describe(self) -> str:
+        return f"Window({self.rows}x{self.columns},{self.key},{self.metric})"
+
+    def divergence(self) -> float:
+        return self._parts()[0].divergence()
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self._parts()[2])
+
+    def find(self, keys: Keys) -> Int64s:
+        """The position of each key's group, or -1."""
+        return self._parts()[2].find(keys)
+
+    def enter(self, keys: Keys) -> Int64s:
+        """The positions of the keys' groups, new ones made; their rows and counts may be written in this batch."""
+        self._check_changing()
+        counts, cells, index = self._parts()
+        before = len(index)
+        positions = index.insert(index.wanted(keys))
+        try:
+            counts.resize(len(index))
+            cells.resize(len(index) * self._stride)
+            counts.touch(positions)
+            cells.touch(self._cells_of(positions))
+        except StateMemoryError:
+            index.forget(before)
+            counts.resize(before)
+            cells.resize(before * self._stride)
+            raise
+        return positions
+
+    @property
+    def counts(self) -> Int64s:
+        """How many rows each group was ever given; live memory, to be written only where ``enter`` was asked."""
+        return cast(Int64s, self._parts()[0].live)
+
+    @property
+    def rings(self) -> Float64s:
+        """(groups, rows, columns); live memory, to be written only where ``enter`` was asked."""
+        return cast(Float64s, self._parts()[1].live.reshape(-1, self.rows, self.columns))
+
+    def push(self, keys: Keys, values: Float64s) -> None:
+        """Give each key's group a row, in the order they come; ``values`` is (keys, columns)."""
+        given = np.asarray(values, np.float64)
+        if given.ndim != 2 or given.shape[1] != self.columns:
+            raise StateError(f"{self.describe()} takes rows of {self.columns} numbers; got an array of {given.shape}.")
+        positions = self.enter(keys)
+        if positions.size != len(given):
+            raise StateError(f"{self.describe()} takes one row for each key: {positions.size} keys, {len(given)} rows.")
+        _push(self.rings, self.counts, positions, given)
+
+    def newest(self, keys: Keys) -> tuple[Float64s, Int64s]:
+        """The rows of each key's group, oldest first, and how many there are: (keys, rows, columns), (keys,).
+
+        What follows the rows there are is zero. A copy; a key without a group has no rows.
+        """
+        positions = self.find(keys)
+        out = np.zeros((positions.size, self.rows, self.columns))
+        held = np.zeros(positions.size, np.int64)
+        _copy_newest(self.rings, self.counts, positions, out, held)
+        return out, held
+
+    def totals(self, keys: Keys) -> Int64s:
+        """How many rows each key's group was ever given."""
+        positions = self.find(keys)
+        if not len(self):
+            return np.zeros(positions.size, np.int64)
+        return np.where(positions >= 0, self.counts[np.maximum(positions, 0)], 0)
+
+    def keys(self) -> pa.Array:
+        """The keys of all groups, oldest first."""
+        return self._parts()[2].take(np.arange(len(self), dtype=np.int64))
+
+    @property
+    def _stride(self) -> int:
+        return self.rows * self.columns
+
+    def _cells_of(self, positions: Int64s) -> Int64s:
+        return (np.unique(positions)[:, None] * self._stride + np.arange(self._stride)).ravel()
+
+    def _parts(self) -> tuple[Cells, Cells, KeyIndex]:
+        if self._counts is None or self._cells is None or self._index is None:
+            raise StateError("A Window was used outside a batch: state lives only inside process().")
+        return self._counts, self._cells, self._index
+
+    def _allocate(self, shard: Shard, name: str) -> None:
+        self._counts = shard.cells(f"{name}-counts", dtype="int64", metric=self.metric)
+        self._cells = shard.cells(f"{name}-rows", dtype="float64", metric=None)
+        groups = _Groups(self._counts, self._cells, self._stride)
+        # The index asks of the cells at its positions only that they be kept or dropped with their keys.
+        self._index = KeyIndex(shard, name, key=self.key, counted=False, values=cast(Cells, groups))
+
+
+class _Groups:
+    """The count and the ring of every group, kept or dropped together."""
+
+    def __init__(self, counts: Cells, cells: Cells, stride: int) -> None:
+        self._counts = counts
+        self._cells = cells
+        self._stride = stride
+
+    def keep(self, positions: Int64s) -> None:
+        self._counts.keep(positions)
+        self._cells.keep((positions[:, None] * self._stride + np.arange(self._stride)).ravel())
+
+
+@njit(cache=True)
+def _push(rings: Any, counts: Any, groups: Any, values: Any) -> None:
+    rows = rings.shape[1]
+    for i in range(groups.size):
+        group = groups[i]
+        rings[group, counts[group] % rows] = values[i]
+        counts[group] += 1
+
+
+@njit(cache=True)
+def _copy_newest(rings: Any, counts: Any, groups: Any, out: Any, held: Any) -> None:
+    rows = rings.shape[1]
+    for i in range(groups.size):
+        group = groups[i]
+        if group < 0:
+            continue
+        total = counts[group]
+        held[i] = min(total, rows)
+        for j in range(held[i]):
+            out[i, j] = rings[group, (total - held[i] + j) % rows]
