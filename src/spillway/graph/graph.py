@@ -56,6 +56,11 @@ class Source:
     def feed(self) -> Feed | None:
         return self.data if _is_feed(self.data) else None
 
+    def columns_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What was read, with the columns in the order of the schema and the numbering one renamed."""
+        columns = [batch[self.seq if column.name == SEQ else column.name] for column in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
 
 @dataclass(frozen=True, slots=True)
 class Exit:

@@ -2,12 +2,12 @@
 
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
 
-from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Observer, ignore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
@@ -50,7 +50,7 @@ class LocalRun:
                 raise GraphError(
                     f"Source {name!r} is a Spark DataFrame, which only Spark can read. Give it a trace or a generator."
                 )
-            self._feeds[name] = (source.feed, source.seq)
+            self._feeds[name] = source.feed
         self._temporary = state is None
         if state is None:
             default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -81,7 +81,7 @@ class LocalRun:
     @property
     def batches(self) -> int:
         """How many batches there are in all."""
-        return max((-(-feed.pieces // feed.pieces_per_batch) for feed, _ in self._feeds.values()), default=0)
+        return max((-(-feed.pieces // feed.pieces_per_batch) for feed in self._feeds.values()), default=0)
 
     def run(self) -> None:
         """All batches that are left."""
@@ -127,10 +127,10 @@ class LocalRun:
 
     def _first_stage(self) -> list[Leaving]:
         leaving: list[Leaving] = []
-        for name, (feed, seq) in self._feeds.items():
+        for name, feed in self._feeds.items():
             first = self.batch * feed.pieces_per_batch
             for piece in range(first, min(first + feed.pieces_per_batch, feed.pieces)):
-                batch = _with_seq(feed.read(piece), self._graph.sources[name].schema, seq)
+                batch = self._graph.sources[name].columns_of(feed.read(piece))
                 with self._segment(self._stages[0], piece) as segment:
                     leaving += segment.from_source(name, batch)
                     leaving += segment.finish()
@@ -153,12 +153,9 @@ class LocalRun:
             index=index,
             batch=self.batch,
             open_shard=self._open_shard,
-            open_items=self._open_items,
+            open_items=partial(open_items, graph=self._graph, backups=self._backups),
             mailbox=self._mailbox,
         )
-
-    def _open_items(self, operator: Operator, index: int) -> ItemLog | None:
-        return open_items(operator, graph=self._graph, index=index, backups=self._backups)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))
@@ -181,9 +178,3 @@ def _kernels(graph: CheckedGraph) -> dict[str, Operator]:
         if not isinstance(operator, Operator):
             raise GraphError(f"Operator {name!r} can be drawn but not run: it is not a spillway.Operator.")
     return {name: operator for name, operator in graph.operators.items() if isinstance(operator, Operator)}
-
-
-def _with_seq(batch: pa.RecordBatch, schema: pa.Schema, seq: str) -> pa.RecordBatch:
-    """The columns of a source in the order of its schema, the numbering column renamed."""
-    columns = [batch[seq if column.name == "seq" else column.name] for column in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -56,7 +56,7 @@ class OpenOperator:
                 layout=layout,
                 arrays=len(self.shard.arrays),
             )
-        self.items = open_items(operator, graph=graph, index=index, backups=backups)
+        self.items = open_items(operator, index, graph=graph, backups=backups)
         promise = Promise(
             operator=operator.name,
             shard=index,
@@ -98,7 +98,7 @@ class OpenOperator:
         self.operator.recovered(loss)
 
 
-def open_items(operator: Operator, *, graph: CheckedGraph, index: int, backups: str | None) -> ItemLog | None:
+def open_items(operator: Operator, index: int, *, graph: CheckedGraph, backups: str | None) -> ItemLog | None:
     """The item log of one shard, or of one partition of an operator without state; None if items are not kept."""
     if not operator.protect.keeps_items:
         return None

@@ -8,32 +8,42 @@ from pyspark.sql import functions as sql
 
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import CheckedGraph, Edge, Source
+from spillway.graph.spark_types import spark_schema
 from spillway.graph.stages import Stage, stages
 from spillway.spark.feed import read_feed
 from spillway.spark.layout import Layout
-from spillway.spark.task import RunContext, StageTask
+from spillway.spark.task import FirstStage, Pieces, RunContext, StageTask
 
 
 def compile_graph(graph: CheckedGraph, spark: SparkSession, context: RunContext) -> tuple[DataFrame, Layout]:
     """The DataFrame of everything that leaves the graph, and how it is laid out: one channel per sink."""
-    sources = tuple(graph.sources)
-    arriving = Layout(sources, tuple(graph.sources[name].schema for name in sources))
-    frame = arriving.union([_source_frame(spark, graph, graph.sources[name]) for name in sources])
-    for stage in stages(graph):
+    first, *later = stages(graph)
+    frame, arriving = _first_stage(graph, spark, context, first)
+    for stage in later:
         leaving = edge_layout(graph, stage.leaving)
-        if stage.index > 0:
-            frame = frame.repartitionById(stage.partitions, _place(graph, stage, arriving))
-        if stage.index > 0 or not _only_hands_on(graph, stage):
-            task = StageTask(
-                context=context,
-                stage=stage,
-                arriving=arriving,
-                sources=sources if stage.index == 0 else (),
-                leaving=leaving,
-            )
-            frame = frame.mapInArrow(_function(task), leaving.spark_schema())
+        task = StageTask(context=context, stage=stage, arriving=arriving, sources=(), leaving=leaving)
+        frame = frame.repartitionById(stage.partitions, _place(graph, stage, arriving))
+        frame = frame.mapInArrow(_function(task), leaving.spark_schema())
         arriving = leaving
     return frame, arriving
+
+
+def _first_stage(
+    graph: CheckedGraph, spark: SparkSession, context: RunContext, stage: Stage
+) -> tuple[DataFrame, Layout]:
+    """What leaves stage 0: made where pieces are read, if there is one feed; otherwise of what all sources give."""
+    leaving = edge_layout(graph, stage.leaving)
+    sources = list(graph.sources.values())
+    if len(sources) == 1 and sources[0].feed is not None:
+        read = FirstStage(context=context, stage=stage, source=sources[0], leaving=leaving.nullable())
+        name = _format_name(graph, sources[0])
+        return read_feed(spark, sources[0].feed, read, name=name, columns=leaving.spark_schema()), leaving
+    arriving = Layout(tuple(graph.sources), tuple(source.schema for source in sources))
+    frame = arriving.union([_source_frame(spark, graph, source) for source in sources])
+    if _only_hands_on(graph, stage):
+        return frame, leaving
+    task = StageTask(context=context, stage=stage, arriving=arriving, sources=tuple(graph.sources), leaving=leaving)
+    return frame.mapInArrow(_function(task), leaving.spark_schema()), leaving
 
 
 def edge_layout(graph: CheckedGraph, edges: tuple[Edge, ...]) -> Layout:
@@ -43,12 +53,19 @@ def edge_layout(graph: CheckedGraph, edges: tuple[Edge, ...]) -> Layout:
 
 def _source_frame(spark: SparkSession, graph: CheckedGraph, source: Source) -> DataFrame:
     feed = source.feed
-    name = f"spillway-{graph.name}-{source.name}"
-    frame = source.data if feed is None else read_feed(spark, feed, name=name)
+    if feed is not None:
+        name = _format_name(graph, source)
+        return read_feed(spark, feed, Pieces(source=source), name=name, columns=spark_schema(source.schema, name))
     columns = [
         sql.col(f"`{source.seq if column.name == SEQ else column.name}`").alias(column.name) for column in source.schema
     ]
+    frame: DataFrame = source.data
     return frame.select(*columns)
+
+
+def _format_name(graph: CheckedGraph, source: Source) -> str:
+    """The name under which Spark knows a feed."""
+    return f"spillway-{graph.name}-{source.name}"
 
 
 def _only_hands_on(graph: CheckedGraph, stage: Stage) -> bool:

@@ -1,6 +1,6 @@
 """A trace or generator as a streaming source of Spark."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spillway.graph.feeds import Feed
-from spillway.graph.spark_types import spark_schema
 
 _ROWS_PER_ARROW_BATCH = 200_000
 
@@ -22,11 +21,16 @@ class Piece(InputPartition):
     number: int
 
 
+ReadPiece = Callable[[int], Iterator[pa.RecordBatch]]
+"""What a piece becomes: its tuples, or what the first stage of a graph makes of them."""
+
+
 class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are piece numbers; a batch is the next ``pieces_per_batch`` of them."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, read: ReadPiece) -> None:
         self._feed = feed
+        self._read = read
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"piece": 0}
@@ -48,16 +52,16 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)
-        batch = self._feed.read(partition.number)
-        # Spark's columns may all be null, and it compares schemas to the letter.
-        nullable = pa.schema([column.with_nullable(True) for column in batch.schema])
-        batch = pa.RecordBatch.from_arrays(batch.columns, schema=nullable)
-        for start in range(0, batch.num_rows, _ROWS_PER_ARROW_BATCH):
-            yield batch.slice(start, _ROWS_PER_ARROW_BATCH)
+        for batch in self._read(partition.number):
+            # Spark's columns may all be null, and it compares schemas to the letter.
+            nullable = pa.schema([column.with_nullable(True) for column in batch.schema])
+            rows = pa.RecordBatch.from_arrays(batch.columns, schema=nullable)
+            for start in range(0, rows.num_rows, _ROWS_PER_ARROW_BATCH):
+                yield rows.slice(start, _ROWS_PER_ARROW_BATCH)
 
 
-def read_feed(spark: SparkSession, feed: Feed, *, name: str) -> DataFrame:
-    """The feed as a streaming DataFrame."""
+def read_feed(spark: SparkSession, feed: Feed, read: ReadPiece, *, name: str, columns: str) -> DataFrame:
+    """What ``read`` makes of the pieces of a feed, of these columns, as a streaming DataFrame."""
 
     class FeedSource(DataSource):
         """Defined here so that it travels to the workers with its feed inside."""
@@ -67,10 +71,10 @@ def read_feed(spark: SparkSession, feed: Feed, *, name: str) -> DataFrame:
             return name
 
         def schema(self) -> str:
-            return spark_schema(feed.schema, name)
+            return columns
 
         def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-            return FeedReader(feed)
+            return FeedReader(feed, read)
 
     spark.dataSource.register(FeedSource)
     return spark.readStream.format(name).load()

@@ -28,6 +28,11 @@ class Layout:
     def flat(self) -> bool:
         return len(self.schemas) == 1
 
+    def nullable(self) -> "Layout":
+        """The same with columns that may all be null, as Spark has them."""
+        fields = [[column.with_nullable(True) for column in schema] for schema in self.schemas]
+        return Layout(self.names, tuple(map(pa.schema, fields)))
+
     def spark_schema(self) -> str:
         """The table's schema as Spark writes it."""
         if self.flat:

@@ -3,16 +3,16 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Observer
 from spillway.errors import RunError
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.graph import CheckedGraph, Edge, Source
 from spillway.graph.stages import Stage
 from spillway.operators.feedback import Mailbox
 from spillway.operators.opened import OpenOperator, open_items
@@ -52,9 +52,6 @@ class StageTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         assert task is not None
-        number = task.getLocalProperty("streaming.sql.batchId")
-        if number is None:
-            raise RunError("This plan keeps state and can only run as a streaming query, started by spillway.run.")
         context = self.context
         channels = {edge: i for i, edge in enumerate(self.stage.leaving)}
         with Segment(
@@ -62,9 +59,9 @@ class StageTask:
             self.stage,
             context.operators,
             index=task.partitionId(),
-            batch=int(number),
+            batch=_batch_of(task),
             open_shard=self._open_shard,
-            open_items=self._open_items,
+            open_items=partial(open_items, graph=context.graph, backups=context.backups),
             mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
         ) as segment:
             for arrived in batches:
@@ -80,9 +77,6 @@ class StageTask:
         if self.sources:
             return segment.from_source(self.sources[channel], batch)
         return segment.arrive(self.stage.arriving[channel], batch)
-
-    def _open_items(self, operator: Operator, index: int) -> ItemLog | None:
-        return open_items(operator, graph=self.context.graph, index=index, backups=self.context.backups)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         context = self.context
@@ -101,6 +95,59 @@ class StageTask:
         while len(_OPEN) > _OPEN_MAX:
             _OPEN.popitem(last=False)
         return opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces:
+    """The tuples of a source's feed, piece by piece."""
+
+    source: Source
+
+    def __call__(self, piece: int) -> Iterator[pa.RecordBatch]:
+        feed = self.source.feed
+        assert feed is not None
+        yield self.source.columns_of(feed.read(piece))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStage:
+    """Stage 0 of a graph that reads one feed, run where a piece is read: its tuples need not go to Spark and back."""
+
+    context: RunContext
+    stage: Stage
+    source: Source  # with its feed
+    leaving: Layout
+
+    def __call__(self, piece: int) -> Iterator[pa.RecordBatch]:
+        context, task = self.context, TaskContext.get()
+        assert task is not None
+        channels = {edge: i for i, edge in enumerate(self.stage.leaving)}
+        with Segment(
+            context.graph,
+            self.stage,
+            context.operators,
+            index=task.partitionId(),
+            batch=_batch_of(task),
+            open_shard=_no_shards,
+            open_items=partial(open_items, graph=context.graph, backups=context.backups),
+            mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
+        ) as segment:
+            (tuples,) = Pieces(source=self.source)(piece)
+            for edge, out in segment.from_source(self.source.name, tuples):
+                yield self.leaving.join(channels[edge], out)
+            for edge, out in segment.finish():
+                yield self.leaving.join(channels[edge], out)
+
+
+def _batch_of(task: TaskContext) -> int:
+    number = task.getLocalProperty("streaming.sql.batchId")
+    if number is None:
+        raise RunError("This plan keeps state and can only run as a streaming query, started by spillway.run.")
+    return int(number)
+
+
+def _no_shards(operator: Operator, index: int) -> OpenOperator:
+    raise AssertionError("stage 0 keeps no state")
 
 
 def portable(graph: CheckedGraph) -> CheckedGraph:
