@@ -220,11 +220,11 @@ def test_backups_of_another_graph_are_refused(spark: Any, written: Places, tmp_p
 
 def test_backups_of_a_newer_format_are_refused(spark: Any, written: Places) -> None:
     for manifest in written.backups.rglob("manifest-*.json"):
-        envelope = {**json.loads(manifest.read_text()), "format": 2}
-        envelope["checksum"] = checksum(f"2\n{envelope['body']}".encode())
+        envelope = {**json.loads(manifest.read_text()), "format": 9}
+        envelope["checksum"] = checksum(f"9\n{envelope['body']}".encode())
         manifest.write_text(json.dumps(envelope))
     before = fingerprint(written.backups)
-    with pytest.raises(NewerFormatError, match="format 2"):
+    with pytest.raises(NewerFormatError, match="format 9"):
         finished(build(sw.Exact()), spark, backups=written.backups)
     assert fingerprint(written.backups) == before
 

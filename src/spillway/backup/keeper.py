@@ -29,10 +29,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
-from typing import Protocol
 
-import pyarrow as pa
-
+from spillway.backup.hooks import StateHooks
 from spillway.backup.manifest import Manifest, Record, Standing
 from spillway.backup.promise import Loss, Promise
 from spillway.backup.segments import Chunks, Int64s
@@ -61,27 +59,6 @@ Observer = Callable[[Step, str, int, int], None]
 
 def ignore(step: Step, operator: str, shard: int, batch: int) -> None:
     """The observer that does nothing."""
-
-
-class StateHooks(Protocol):
-    """The parts of keeping state that an operator may take over."""
-
-    def divergence(self) -> float: ...
-
-    @property
-    def own_divergence(self) -> bool:
-        """Whether ``divergence`` is the operator's own idea, about which chunks say nothing."""
-
-    def custom_backup(self) -> pa.Table | None:
-        """What to store instead of chunks; None to store chunks."""
-
-    def custom_recover(self, table: pa.Table) -> None: ...
-
-    def replay(self, *, first: int, last: int) -> tuple[str, ...]:
-        """Apply again the items of these batches that were kept; says which are missing."""
-
-    def recovered(self, loss: Loss) -> None:
-        """Runs once after a recovery, before any tuple."""
 
 
 class Keeper:
@@ -154,7 +131,14 @@ class Keeper:
         self._shard.remember(window=window, forgotten=self._shard.forgotten, failed_at=NONE)
 
     def commit(
-        self, *, seq: int, tuples: int, position: int | None = None, item_bytes: int = 0, feedback_lost: int = 0
+        self,
+        *,
+        seq: int,
+        tuples: int,
+        position: int | None = None,
+        item_bytes: int = 0,
+        item_s: float = 0.0,
+        feedback_lost: int = 0,
     ) -> ShardProgress:
         """All tuples were applied: back up if that is due, then commit.
 
@@ -198,6 +182,7 @@ class Keeper:
             state_bytes=shard.bytes,
             recover_s=self._recover_s if self._loss else 0.0,
             process_s=process_s,
+            item_s=item_s,
             backup_s=self._clock.monotonic_s() - self._began_s - process_s,
         )
 

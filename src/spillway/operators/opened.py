@@ -21,7 +21,7 @@ from spillway.state.shard import Shard
 class OpenOperator:
     """An operator bound to one shard's memory, and the keeper of that shard.
 
-    Satisfies ``backup.keeper.StateHooks``: the keeper asks it what the operator may have taken over.
+    Satisfies ``backup.hooks.StateHooks``: the keeper asks it what the operator may have taken over.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ Both runtimes run exactly this. A runtime brings tuples in by edge and takes tup
 operator go to the next without leaving the call. Feedback does not leave by an edge: it is put down for the next batch.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -127,12 +128,15 @@ class Segment:
     def finish(self) -> Iterator[Leaving]:
         """All tuples have arrived: let every operator finish, then commit every shard."""
         item_bytes: dict[str, int] = defaultdict(int)
+        item_s: dict[str, float] = defaultdict(float)
         for name in self._stage.operators:
             if name not in self._turns:
                 continue
             turn = self._turns[name]
             if name in self._items:
+                began_s = time.monotonic()
                 item_bytes[name] = self._items[name].write(self._batch, turn.arrived(), trim_to=self._trim_to(name))
+                item_s[name] = time.monotonic() - began_s
             yield from self._route(turn.operator, turn.finish())
         for edge, marks in self._marks.items():
             shards = self._graph.shards_of(edge.node)
@@ -147,6 +151,7 @@ class Segment:
                     tuples=turn.tuples,
                     position=turn.position,
                     item_bytes=item_bytes[name],
+                    item_s=item_s[name],
                     feedback_lost=self._lost[name],
                 )
             )

@@ -29,7 +29,8 @@ class ShardProgress:
     rolled_back: bool  # whether an earlier attempt of this batch was undone first
     state_bytes: int
     recover_s: float  # until the state was there again; 0 if nothing was lost
-    process_s: float
+    process_s: float  # item_s included
+    item_s: float  # to make tuples durable
     backup_s: float
 
     def as_row(self) -> dict[str, Any]:
@@ -58,6 +59,7 @@ PROGRESS_SCHEMA = pa.schema(
         ("state_bytes", pa.int64()),
         ("recover_s", pa.float64()),
         ("process_s", pa.float64()),
+        ("item_s", pa.float64()),
         ("backup_s", pa.float64()),
     ]
 )

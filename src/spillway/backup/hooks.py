@@ -1,0 +1,28 @@
+"""What a keeper asks of the operator whose shard it keeps."""
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from spillway.backup.promise import Loss
+
+
+class StateHooks(Protocol):
+    """The parts of keeping state that an operator may take over."""
+
+    def divergence(self) -> float: ...
+
+    @property
+    def own_divergence(self) -> bool:
+        """Whether ``divergence`` is the operator's own idea, about which chunks say nothing."""
+
+    def custom_backup(self) -> pa.Table | None:
+        """What to store instead of chunks; None to store chunks."""
+
+    def custom_recover(self, table: pa.Table) -> None: ...
+
+    def replay(self, *, first: int, last: int) -> tuple[str, ...]:
+        """Apply again the items of these batches that were kept; says which are missing."""
+
+    def recovered(self, loss: Loss) -> None:
+        """Runs once after a recovery, before any tuple."""
