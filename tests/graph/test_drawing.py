@@ -119,8 +119,9 @@ def test_apps_as_text(name: str) -> None:
 @pytest.mark.parametrize("name", APPS)
 def test_apps_as_mermaid(name: str) -> None:
     drawing = app_graph(name).draw(style="mermaid")
-    assert drawing == MERMAID.get(name, drawing)
     assert_valid(drawing)
+    if name in MERMAID:
+        assert drawing == MERMAID[name]
 
 
 def winding() -> Graph:

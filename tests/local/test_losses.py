@@ -1,5 +1,6 @@
 """Windows, feedback and kept items through losses of memory and attempts cut short, on random schedules."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 import spillway as sw
+from spillway.backup.files import LocalFiles
+from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Step
+from spillway.errors import BoundLostError
 from spillway.graph.graph import Graph
+from spillway.operators.feedback import Mailbox
 from spillway.seeds import generator
 
 PIECES, ROWS, COUNT = 24, 60, 250
@@ -227,3 +232,36 @@ def test_feedback_that_is_not_durable_is_lost_with_memory(tmp_path: Path) -> Non
         lost = {(row.operator, row.batch): row.feedback_lost for row in run.progress}
     assert lost["average", 2] == 1
     assert {count for key, count in lost.items() if key != ("average", 2)} == {0}
+
+
+def test_an_operator_without_state_can_keep_its_items(tmp_path: Path) -> None:
+    graph = sw.Graph("matched")
+    match = sw.Match("match", "k1", column="key", protect=sw.UpstreamBackup(every=100))
+    graph.sink("out", graph.add(match, graph.source("in", feed())), sw.Memory())
+    with sw.LocalRun(graph, backups=str(tmp_path)) as run:
+        run.run()
+    folders = sorted((tmp_path / "matched" / "match").iterdir())
+    assert [folder.name for folder in folders] == ["items-0000", "items-0001"]  # one for each piece of a batch
+    for index, folder in enumerate(folders):
+        (_,) = folder.iterdir()  # those of earlier batches are gone
+        kept = ItemLog(LocalFiles(folder)).read(PIECES // 2 - 1)
+        assert kept is not None
+        assert pa.Table.from_batches(kept["in"]).equals(pa.Table.from_batches([make(PIECES - 2 + index)]))
+
+
+@pytest.mark.parametrize(("part", "said"), [(ItemLog, "making its items durable"), (Mailbox, "leaving its feedback")])
+def test_a_full_disk_names_the_shard_and_commits_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: type, said: str
+) -> None:
+    def full(*given: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    quiet = undisturbed(looped(sw.UpstreamBackup(every=130)), tmp_path)
+    with sw.LocalRun(looped(sw.UpstreamBackup(every=130)), backups=str(tmp_path / "b")) as run:
+        run.step()
+        with monkeypatch.context() as patched:
+            patched.setattr(part, "write" if part is ItemLog else "put", full)
+            with pytest.raises(BoundLostError, match=f"{said} failed: No space left on device"):
+                run.step()
+        run.run()
+        assert run.result("out").to_pydict() == quiet

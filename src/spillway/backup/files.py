@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-_UNFINISHED = ".part-"
+from spillway.records.durable import UNFINISHED, sync_folder, write_whole
 
 
 class Files(Protocol):
@@ -58,35 +58,20 @@ class LocalFiles:
 
     def write(self, name: str, data: Any) -> None:
         self._make_folder()
-        temporary = self._folder / f"{_UNFINISHED}{name}"
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                view = memoryview(data).cast("B")
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.replace(temporary, self._folder / name)
-        except OSError:
-            with contextlib.suppress(OSError):  # what went wrong first is what matters
-                temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(self._folder)
+        write_whole(self._folder / name, data)
 
     def read(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
 
     def names(self) -> list[str]:
-        return sorted(name for name in self._entries() if not name.startswith(_UNFINISHED))
+        return sorted(name for name in self._entries() if not name.startswith(UNFINISHED))
 
     def remove(self, name: str) -> None:
         (self._folder / name).unlink(missing_ok=True)
 
     def tidy(self, unwanted: Callable[[str], bool]) -> None:
         for name in self._entries():
-            if name.startswith(_UNFINISHED) or unwanted(name):
+            if name.startswith(UNFINISHED) or unwanted(name):
                 self.remove(name)
 
     def _entries(self) -> list[str]:
@@ -100,7 +85,7 @@ class LocalFiles:
         missing = [folder for folder in (self._folder, *self._folder.parents) if not folder.is_dir()]
         for folder in reversed(missing):
             folder.mkdir(exist_ok=True)
-            _sync_folder(folder.parent)
+            sync_folder(folder.parent)
 
 
 class RemoteFiles:
@@ -116,7 +101,7 @@ class RemoteFiles:
 
     def write(self, name: str, data: Any) -> None:
         self._fs.makedirs(self._folder, exist_ok=True)
-        temporary = f"{self._folder}/{_UNFINISHED}{name}"
+        temporary = f"{self._folder}/{UNFINISHED}{name}"
         self._fs.pipe_file(temporary, bytes(data))
         self._fs.mv(temporary, f"{self._folder}/{name}")
 
@@ -124,7 +109,7 @@ class RemoteFiles:
         return bytes(self._fs.cat_file(f"{self._folder}/{name}"))
 
     def names(self) -> list[str]:
-        return sorted(name for name in self._entries() if not name.startswith(_UNFINISHED))
+        return sorted(name for name in self._entries() if not name.startswith(UNFINISHED))
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -132,7 +117,7 @@ class RemoteFiles:
 
     def tidy(self, unwanted: Callable[[str], bool]) -> None:
         for name in self._entries():
-            if name.startswith(_UNFINISHED) or unwanted(name):
+            if name.startswith(UNFINISHED) or unwanted(name):
                 self.remove(name)
 
     def _entries(self) -> list[str]:
@@ -142,11 +127,3 @@ class RemoteFiles:
         except FileNotFoundError:
             return []
         return [path.rstrip("/").rsplit("/", 1)[-1] for path in found]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -127,13 +127,15 @@ class LocalRun:
 
     def _first_stage(self) -> list[Leaving]:
         leaving: list[Leaving] = []
+        partition = 0  # numbered within the batch over all sources, as Spark does
         for name, feed in self._feeds.items():
             first = self.batch * feed.pieces_per_batch
             for piece in range(first, min(first + feed.pieces_per_batch, feed.pieces)):
                 batch = self._graph.sources[name].columns_of(feed.read(piece))
-                with self._segment(self._stages[0], piece) as segment:
+                with self._segment(self._stages[0], partition) as segment:
                     leaving += segment.from_source(name, batch)
                     leaving += segment.finish()
+                partition += 1
         return leaving
 
     def _apply(self, stage: Stage, index: int, arriving: list[Leaving], progress: list[ShardProgress]) -> list[Leaving]:

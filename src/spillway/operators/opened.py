@@ -35,6 +35,7 @@ class OpenOperator:
         clock: Clock | None = None,
         observe: Observer = ignore,
     ) -> None:
+        self.clock = clock or SystemClock()
         layout = operator.describe_state()
         shards = graph.shards_of(operator.name)
         keeps_backups = operator.protect.keeps_backups
@@ -65,7 +66,7 @@ class OpenOperator:
             downstream_outputs_max=graph.downstream_outputs_max(operator.name),
             windowing=operator.windowing,
         )
-        self.keeper = Keeper(self.shard, promise, self, store, clock=clock or SystemClock(), observe=observe)
+        self.keeper = Keeper(self.shard, promise, self, store, clock=self.clock, observe=observe)
         self._own_backup = type(operator).backup is not Operator.backup
         self._own_divergence = type(operator).divergence is not Operator.divergence
 

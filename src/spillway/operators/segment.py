@@ -4,17 +4,17 @@ Both runtimes run exactly this. A runtime brings tuples in by edge and takes tup
 operator go to the next without leaving the call. Feedback does not leave by an edge: it is put down for the next batch.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.backup.items import ItemLog
-from spillway.errors import InputError
+from spillway.clock import SystemClock
+from spillway.errors import BoundLostError, InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import CheckedGraph, Edge
 from spillway.graph.protections import UpstreamBackup
@@ -127,31 +127,29 @@ class Segment:
 
     def finish(self) -> Iterator[Leaving]:
         """All tuples have arrived: let every operator finish, then commit every shard."""
-        item_bytes: dict[str, int] = defaultdict(int)
-        item_s: dict[str, float] = defaultdict(float)
+        kept: dict[str, tuple[int, float]] = {}
         for name in self._stage.operators:
             if name not in self._turns:
                 continue
             turn = self._turns[name]
-            if name in self._items:
-                began_s = time.monotonic()
-                item_bytes[name] = self._items[name].write(self._batch, turn.arrived(), trim_to=self._trim_to(name))
-                item_s[name] = time.monotonic() - began_s
+            kept[name] = self._keep_items(name, turn)
             yield from self._route(turn.operator, turn.finish())
         for edge, marks in self._marks.items():
             shards = self._graph.shards_of(edge.node)
             yield self._windows[edge], mark_batch(np.unique(np.concatenate(marks)), shards)
         for name, opened in self._open.items():
-            for edge in self._upstream[name]:
-                self._mailbox.put(edge, self._sent[edge], batch=self._batch, shard=self._index)
+            with self._durably(name, "leaving its feedback"):
+                for edge in self._upstream[name]:
+                    self._mailbox.put(edge, self._sent[edge], batch=self._batch, shard=self._index)
             turn = self._turns[name]
+            item_bytes, item_s = kept[name]
             self.progress.append(
                 opened.keeper.commit(
                     seq=turn.operator.seq,
                     tuples=turn.tuples,
                     position=turn.position,
-                    item_bytes=item_bytes[name],
-                    item_s=item_s[name],
+                    item_bytes=item_bytes,
+                    item_s=item_s,
                     feedback_lost=self._lost[name],
                 )
             )
@@ -177,6 +175,29 @@ class Segment:
         marks = window.marks(batch)
         if marks.size:
             self._marks[edge].append(marks)
+
+    def _keep_items(self, name: str, turn: Turn) -> tuple[int, float]:
+        """Make what arrived durable, if its operator wants that; the bytes written and the seconds it took."""
+        if name not in self._items:
+            return 0, 0.0
+        clock = self._open[name].clock if name in self._open else SystemClock()
+        began_s = clock.monotonic_s()
+        with self._durably(name, "making its items durable"):
+            written = self._items[name].write(self._batch, turn.arrived(), trim_to=self._trim_to(name))
+        return written, clock.monotonic_s() - began_s
+
+    @contextmanager
+    def _durably(self, name: str, doing: str) -> Iterator[None]:
+        """Turn an error of the file system into the one sentence that matters."""
+        try:
+            yield
+        except OSError as error:
+            raise BoundLostError(
+                operator=name,
+                shard=self._index,
+                reason=f"{doing} failed: {error.strerror or error}. The batch was not committed; mend the folder and "
+                f"run again.",
+            ) from error
 
     def _trim_to(self, name: str) -> int:
         """The batches whose items no recovery can ask for: those a backup that counts contains, or all but this."""
