@@ -19,7 +19,7 @@ LAYERS = (
     {"__main__"},
     {"cli"},
     {"report", "plan"},
-    {"experiments", "inject", "model"},
+    {"experiments", "inject", "model", "soak"},
     {"spark", "local"},
     {"apps"},
     {"score", "protocols"},

@@ -11,7 +11,7 @@ from tests.backup.stored import Content, Stored, content_of, moment, new_store
 from spillway.backup.files import LocalFiles, open_files
 from spillway.backup.store import ShardStore
 from spillway.errors import BackupError
-from spillway.local.faulty_files import FaultyFiles, Trap
+from spillway.soak.faulty_files import FaultyFiles, Trap
 from spillway.state.kernels import CHUNK_BYTES
 
 WHOLE: Content = {(array, chunk): 80 * array + chunk + 1 for array in (0, 1) for chunk in range(60)}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spillway.backup.files import Files, LocalFiles, RemoteFiles, open_files
-from spillway.local.faulty_files import FaultyFiles, Trap
+from spillway.soak.faulty_files import FaultyFiles, Trap
 
 
 @pytest.fixture(params=["path", "file-url", "memory"])

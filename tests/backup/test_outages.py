@@ -13,7 +13,7 @@ from tests.backup.bench import Bench, Changes, KilledError, listing, total
 from spillway.backup.files import LocalFiles, open_files
 from spillway.errors import BoundLostError
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
-from spillway.local.faulty_files import FaultyFiles, Trap
+from spillway.soak.faulty_files import FaultyFiles, Trap
 
 BATCHES: list[Changes] = [{0: 3, 20: 1}, {0: 2, 40: 6}, {}, {1: 4, 21: 2}, {63: 5}, {0: 1}]
 

@@ -13,7 +13,7 @@ from tests.backup.stored import Content, Stored, content_of, moment, new_store, 
 
 from spillway.backup.files import Files, LocalFiles, open_files
 from spillway.backup.store import CHANGED_MAX, GENERATIONS
-from spillway.local.faulty_files import FaultyFiles
+from spillway.soak.faulty_files import FaultyFiles
 
 BIG: Content = {(array, chunk): 1 for array in (0, 1) for chunk in range(500)}
 

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json
-from spillway.local.schedules import run_schedule
+from spillway.soak.schedules import run_schedule
 
 _TELL_EVERY_S = 10
 

@@ -1,6 +1,6 @@
 """Seeded schedules of faults: a small run that is broken again and again, and judged after every batch.
 
-A schedule is drawn from its seed alone: an operator, a protection, input, and a few faults for each batch. The run is
+A schedule follows from its seed alone: an operator, a protection, input, and a few faults for each batch. The run is
 real (memory-mapped shards, durable files, the keeper's protocol) and so are most faults; a process that is killed is
 played by an exception nothing catches, after which a new run opens the same folders.
 """
@@ -27,19 +27,19 @@ from spillway.graph.feeds import Generator
 from spillway.graph.graph import Graph
 from spillway.graph.protections import Nothing, Protection
 from spillway.graph.sinks import ForEachBatch
-from spillway.local.drawing import draw
-from spillway.local.faulty_files import FaultyFiles, Trap
-from spillway.local.judge import Ideal, Judge, PromiseBrokenError, in_order
 from spillway.local.run import LocalRun
-from spillway.local.subjects import NAME, SCHEMA, State, Watch
 from spillway.operators.opened import shard_folder
 from spillway.seeds import generator
+from spillway.soak.choosing import choose
+from spillway.soak.faulty_files import FaultyFiles, Trap
+from spillway.soak.judge import Ideal, Judge, PromiseBrokenError, in_order
+from spillway.soak.subjects import NAME, SCHEMA, State, Watch
 from spillway.state.folders import default_root
 
 GRAPH = "schedule"
 STEPS = tuple(step for step in Step if step is not Step.WRITTEN)  # that one is the driver's, no shard sees it
 _FAULTS_PER_BATCH_MAX = 3
-_OPERATIONS_MAX = 12  # file operations of one batch among which the one that fails is drawn
+_OPERATIONS_MAX = 12  # file operations of one batch among which the one that fails is chosen
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A fault that was drawn, and whether it found anything to break."""
+    """A fault that was chosen, and whether it found anything to break."""
 
     batch: int
     fault: Fault
@@ -129,7 +129,7 @@ class _Schedule:
         self._folder = folder
         self._files = files
         self._clock = ManualClock(now_s=1e9)
-        self._setup = setup = draw(random)
+        self._setup = setup = choose(random)
         self._subject, self._protection, self._shards = setup.subject, setup.protection, setup.shards
         self._output: pa.Table = None
         self._ideal = self._run_ideal()
@@ -170,7 +170,7 @@ class _Schedule:
     # -- faults -----------------------------------------------------------------------------------------------
 
     def _strike(self, batch: int) -> None:
-        """Draw a fault and let it happen."""
+        """Choose a fault and let it happen."""
         fault = self._pick(tuple(Fault))
         shard = int(self._random.integers(self._shards))
         step = self._pick(STEPS)

@@ -8,9 +8,9 @@ import pytest
 
 from spillway.backup import promise, store, thresholds
 from spillway.backup.manifest import Manifest
-from spillway.local import schedules
-from spillway.local.judge import PromiseBrokenError
-from spillway.local.schedules import Fault, ScheduleResult, run_schedule
+from spillway.soak import schedules
+from spillway.soak.judge import PromiseBrokenError
+from spillway.soak.schedules import Fault, ScheduleResult, run_schedule
 
 CHUNKS, PER_CHUNK = 10, 32
 
@@ -19,14 +19,14 @@ CHUNKS, PER_CHUNK = 10, 32
 def test_schedules(chunk: int) -> None:
     results = [run_schedule(seed) for seed in range(chunk * PER_CHUNK, (chunk + 1) * PER_CHUNK)]
     struck: Counter[Fault] = sum((result.faults for result in results), Counter())
-    assert set(struck) == set(Fault)  # none is drawn in vain
+    assert set(struck) == set(Fault)  # none is chosen in vain
     kinds = {result.protection.partition("(")[0] for result in results}
     assert {"Approximate", "Checkpoint"} <= kinds
     assert sum(result.backups for result in results) > PER_CHUNK
     assert sum(sum(result.losses) for result in results) > PER_CHUNK
 
 
-def test_a_schedule_is_drawn_from_its_seed_alone() -> None:
+def test_a_schedule_follows_from_its_seed_alone() -> None:
     assert run_schedule(11) == run_schedule(11)
     assert run_schedule(11) != replace(run_schedule(12), seed=11)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from spillway.backup.promise import Loss
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
-from spillway.local.subjects import Sketch, State, Subject
+from spillway.soak.subjects import Sketch, State, Subject
 
 _ROUNDING = 1 + 1e-12
 

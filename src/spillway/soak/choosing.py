@@ -1,4 +1,4 @@
-"""What a fault schedule is about, drawn at random: an operator, its protection, its input."""
+"""What a fault schedule is about, chosen at random: an operator, its protection, its input."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection
-from spillway.local.subjects import SCHEMA, Counts, Sketch, Subject, Sums, Weighted, words
+from spillway.soak.subjects import SCHEMA, Counts, Sketch, Subject, Sums, Weighted, words
 from spillway.state.primitives import Metric
 
 
@@ -30,21 +30,21 @@ class Setup:
         return sum(piece.num_rows for pieces in self.input for piece in pieces)
 
 
-def draw(random: np.random.Generator) -> Setup:
+def choose(random: np.random.Generator) -> Setup:
     """A run, small enough to be over in some tens of milliseconds."""
     keys = int(random.choice([1, 5, 40, 250]))
-    subject = _draw_subject(random, keys)
-    input = _draw_input(random, keys, signed=subject.signed)
+    subject = _choose_subject(random, keys)
+    input = _choose_input(random, keys, signed=subject.signed)
     return Setup(
         subject=subject,
-        protection=_draw_protection(random, sum(piece.num_rows for pieces in input for piece in pieces)),
+        protection=_choose_protection(random, sum(piece.num_rows for pieces in input for piece in pieces)),
         shards=int(random.integers(1, 5)),
         input=input,
         fault_rate=float(random.choice([0.0, 0.3, 0.6, 0.8], p=[0.05, 0.25, 0.4, 0.3])),
     )
 
 
-def _draw_subject(random: np.random.Generator, keys: int) -> Subject:
+def _choose_subject(random: np.random.Generator, keys: int) -> Subject:
     kind = int(random.integers(6))
     metrics: list[Metric] = ["l1", "l2", "max", "keys"]
     metric = metrics[int(random.integers(3))]
@@ -59,7 +59,7 @@ def _draw_subject(random: np.random.Generator, keys: int) -> Subject:
     return Weighted(bins=int(random.integers(1, 80)))
 
 
-def _draw_protection(random: np.random.Generator, tuples: int) -> Protection:
+def _choose_protection(random: np.random.Generator, tuples: int) -> Protection:
     """Any protection; one bound in two is of the size of what the input does to a state."""
     theta = float(random.choice([0.0, 0.3, 3.0, 0.02 * tuples, 0.1 * tuples, 0.5 * tuples, 3.0 * tuples, 1e6]))
     return (
@@ -74,7 +74,7 @@ def _draw_protection(random: np.random.Generator, tuples: int) -> Protection:
     )[int(random.integers(8))]
 
 
-def _draw_tuples(random: np.random.Generator, count: int, seq: int, keys: int, *, signed: bool) -> pa.RecordBatch:
+def _choose_tuples(random: np.random.Generator, count: int, seq: int, keys: int, *, signed: bool) -> pa.RecordBatch:
     numbers = random.integers(keys, size=count)
     values = random.integers(-9 if signed else 1, 10, size=count)
     return pa.RecordBatch.from_arrays(
@@ -82,7 +82,7 @@ def _draw_tuples(random: np.random.Generator, count: int, seq: int, keys: int, *
     )
 
 
-def _draw_input(random: np.random.Generator, keys: int, *, signed: bool) -> list[list[pa.RecordBatch]]:
+def _choose_input(random: np.random.Generator, keys: int, *, signed: bool) -> list[list[pa.RecordBatch]]:
     batches, pieces = int(random.integers(3, 13)), int(random.integers(1, 4))
     tuples_max = int(random.choice([3, 30, 200]))
     seq = 0
@@ -91,6 +91,6 @@ def _draw_input(random: np.random.Generator, keys: int, *, signed: bool) -> list
         result.append([])
         for _ in range(pieces):
             count = int(random.integers(0, tuples_max))
-            result[-1].append(_draw_tuples(random, count, seq, keys, signed=signed))
+            result[-1].append(_choose_tuples(random, count, seq, keys, signed=signed))
             seq += count
     return result

@@ -1,0 +1,1 @@
+"""Break it at random: schedules of faults that follow from a seed, and a judge of what came of them."""
