@@ -1,11 +1,11 @@
-"""``spillway soak``: random fault schedules, as many as there is time for."""
+"""``spillway soak``: random fault schedules over random graphs, as many as there is time for."""
 
 import argparse
-import time
 from collections import Counter
 
-from spillway.cli.output import PEOPLE, PROGRESS, print_json
-from spillway.soak.schedules import run_schedule
+from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
+from spillway.clock import SystemClock
+from spillway.soak.totals import Totals, soak
 
 _TELL_EVERY_S = 10
 
@@ -14,41 +14,61 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others follow (default: 0)")
     parser.add_argument("--schedules", type=int, help="how many (default: as many as the minutes allow)")
     parser.add_argument("--minutes", type=float, default=5.0, help="stop after so long (default: 5)")
+    parser.add_argument("--processes", type=int, default=1, help="that share out the schedules (default: 1)")
+    parser.add_argument(
+        "--keep-going", action="store_true", help="collect all broken promises instead of stopping at the first"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
-    started_s = told_s = time.monotonic()
-    protections: Counter[str] = Counter()
-    losses = 0
-    seed = options.seed
-    while options.schedules is None or seed < options.seed + options.schedules:
-        now_s = time.monotonic()
-        if now_s - started_s > options.minutes * 60:
-            break
-        if now_s - told_s > _TELL_EVERY_S:
-            told_s = now_s
-            PROGRESS.print(f"{seed - options.seed:,} schedules in {now_s - started_s:.0f} s; the next seed is {seed}.")
-        result = run_schedule(seed)
-        protections[result.protection.partition("(")[0]] += 1
-        losses += sum(result.losses)
-        seed += 1
-    elapsed_s = time.monotonic() - started_s
-    count = seed - options.seed
+    clock = SystemClock()
+    started_s = told_s = clock.monotonic_s()
+
+    def tell(totals: Totals) -> None:
+        nonlocal told_s
+        if clock.monotonic_s() - told_s > _TELL_EVERY_S:
+            told_s = clock.monotonic_s()
+            PROGRESS.print(
+                f"{totals.schedules:,} schedules in {told_s - started_s:.0f} s, {len(totals.broken)} promises broken."
+            )
+
+    totals = soak(
+        first_seed=options.seed,
+        schedules=options.schedules,
+        until_s=started_s + options.minutes * 60,
+        clock=clock,
+        processes=max(options.processes, 1),
+        keep_going=options.keep_going,
+        tell=tell,
+    )
+    elapsed_s = clock.monotonic_s() - started_s
     if options.json:
-        print_json(
-            {
-                "schedules": count,
-                "first_seed": options.seed,
-                "losses": losses,
-                "seconds": elapsed_s,
-                "protections": dict(protections),
-                "broken": 0,
-            }
-        )
-        return 0
+        print_json({"first_seed": options.seed, "seconds": elapsed_s, **totals.as_row()})
+    else:
+        _print(totals, elapsed_s, keep_going=options.keep_going)
+    return 1 if totals.broken else 0
+
+
+def _print(totals: Totals, elapsed_s: float, *, keep_going: bool) -> None:
+    stories = [text.splitlines()[0] for text in totals.broken.values()] if keep_going else totals.broken.values()
+    for story in stories:
+        PEOPLE.print(story, soft_wrap=True, markup=False)
+    for title, counted in {
+        "operators": totals.operators,
+        "protections": totals.protections,
+        "windows": totals.windows,
+        "faults that struck": totals.faults,
+    }.items():
+        print_table(title, [title, "times"], _most_first(counted))
+    broken = len(totals.broken)
+    kept = f"{broken:,} broke a promise" if broken else "every promise was kept"
     PEOPLE.print(
-        f"{count:,} schedules with {losses:,} losses of a shard's memory in {elapsed_s:.0f} s; every promise was kept "
-        f"({', '.join(f'{name} {times}' for name, times in sorted(protections.items()))}).",
+        f"{totals.schedules:,} schedules with {totals.losses:,} losses of a shard's memory in {elapsed_s:.0f} s; "
+        f"{kept}. After damage to backups {totals.unbounded:,} shards said that nothing bounds what they lost, and "
+        f"{totals.stopped:,} schedules were ended by an error that says so.",
         soft_wrap=True,
     )
-    return 0
+
+
+def _most_first(counted: Counter[str]) -> list[tuple[str, str]]:
+    return [(name, f"{times:,}") for name, times in counted.most_common()]

@@ -1,96 +1,245 @@
-"""What a fault schedule is about, chosen at random: an operator, its protection, its input."""
+"""What a fault schedule is about, chosen at random: a graph, its protections, its windows, its input."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection
-from spillway.soak.subjects import SCHEMA, Counts, Sketch, Subject, Sums, Weighted, words
+from spillway.graph.graph import Stream
+from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
+from spillway.graph.windows import Decaying, Hopping, Windowing
+from spillway.graph.windows import Sliding as SlidingWindow
+from spillway.soak import kinds
+from spillway.soak.blocks import Block
+from spillway.soak.plans import Fed, Feedback, Plan
+from spillway.soak.tuples import Times
 from spillway.state.primitives import Metric
 
+OPERATORS = (1, 1, 2, 2, 3, 4)  # with state, how many; a pair that belongs together counts as one
+SHARDS = (1, 1, 2, 2, 3, 4)
+METRICS: tuple[Metric, ...] = ("l1", "l2", "max")
+KINDS: dict[type[Block], float] = {
+    kinds.Counts: 4.0,
+    kinds.Sketch: 2.5,
+    kinds.OwnSums: 4.0,
+    kinds.OwnWeighted: 1.0,
+    kinds.OwnRecent: 1.0,
+    kinds.Hitters: 2.0,
+    kinds.Sliding: 2.0,
+    kinds.Joined: 1.5,
+    kinds.Latest: 1.0,
+    kinds.Ripple: 1.0,
+}
+"""How often each kind of operator is chosen, relative to the others."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """One run to be broken."""
-
-    subject: Subject
-    protection: Protection
-    shards: int
-    input: list[list[pa.RecordBatch]]  # pieces per batch; some are empty
-    fault_rate: float  # probability of each fault that may happen in a batch
-
-    @property
-    def batches(self) -> int:
-        return len(self.input)
-
-    @property
-    def tuples(self) -> int:
-        return sum(piece.num_rows for pieces in self.input for piece in pieces)
+T = TypeVar("T")
 
 
-def choose(random: np.random.Generator) -> Setup:
+def choose(random: np.random.Generator) -> Plan:
     """A run, small enough to be over in some tens of milliseconds."""
-    keys = int(random.choice([1, 5, 40, 250]))
-    subject = _choose_subject(random, keys)
-    input = _choose_input(random, keys, signed=subject.signed)
-    return Setup(
-        subject=subject,
-        protection=_choose_protection(random, sum(piece.num_rows for pieces in input for piece in pieces)),
-        shards=int(random.integers(1, 5)),
-        input=input,
-        fault_rate=float(random.choice([0.0, 0.3, 0.6, 0.8], p=[0.05, 0.25, 0.4, 0.3])),
-    )
+    return _Choosing(random).plan()
 
 
-def _choose_subject(random: np.random.Generator, keys: int) -> Subject:
-    kind = int(random.integers(6))
-    metrics: list[Metric] = ["l1", "l2", "max", "keys"]
-    metric = metrics[int(random.integers(3))]
-    if kind <= 1:
-        metric = metrics[int(random.integers(4))]
-        return Counts(key="string" if kind else "int64", metric=metric, summed=bool(random.integers(2)), keys=keys)
-    if kind <= 3:
-        metric = "max" if random.random() < 0.7 else metric
-        return Sketch(metric=metric, rows=int(random.integers(1, 5)), width=int(random.integers(2, 60)))
-    if kind == 4:
-        return Sums(metric=metric, bins=int(random.integers(1, 80)))
-    return Weighted(bins=int(random.integers(1, 80)))
+class _Choosing:
+    """A plan in the making."""
 
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+        self._keys = int(self._pick([1, 5, 20, 60]))
+        self._exact = random.random() < 0.2  # whether the whole graph is
+        self._times = Times(
+            origin_us=int(self._pick([0, 10**15, -(10**6), -(10**9), -(10**15)])),
+            step_us=int(self._pick([1, 1000, 7_777_777])),
+            punctuation_every=int(self._pick([4, 12, 60])),
+        )
+        self._extent = int(self._pick([3, 10, 40, 150]))  # of windows, so that batches can be aligned with them
+        self._tuples = 0
+        self._blocks: list[Block] = []
+        self._streams: list[str] = []
+        self._plain: set[str] = set()  # streams in which no two tuples have the same seq
 
-def _choose_protection(random: np.random.Generator, tuples: int) -> Protection:
-    """Any protection; one bound in two is of the size of what the input does to a state."""
-    theta = float(random.choice([0.0, 0.3, 3.0, 0.02 * tuples, 0.1 * tuples, 0.5 * tuples, 3.0 * tuples, 1e6]))
-    return (
-        Nothing(),
-        Exact(),
-        Checkpoint(every=int(random.choice([1, 20, 150]))),
-        Checkpoint(every=timedelta(seconds=float(random.choice([0.5, 6.0, 20.0])))),
-        Approximate(theta=theta),
-        Approximate(theta=theta),
-        Approximate(theta=theta),
-        Approximate(theta=theta),
-    )[int(random.integers(8))]
+    def plan(self) -> Plan:
+        sources = self._sources()
+        self._tuples = sum(source.tuples for source in sources)
+        self._streams = [source.name for source in sources]
+        self._plain = set(self._streams)
+        for number in range(self._pick(OPERATORS)):
+            if self._random.random() < 0.3:
+                self._pass_through(f"s{number}")
+            self._enter(self._block(f"b{number}"))
+        return Plan(
+            sources=sources,
+            blocks=tuple(self._blocks),
+            feedback=tuple(self._feedback()),
+            times=self._times,
+            fault_rate=float(self._random.choice([0.0, 0.3, 0.6, 0.8], p=[0.05, 0.3, 0.4, 0.25])),
+        )
 
+    # -- the graph --------------------------------------------------------------------------------------------
 
-def _choose_tuples(random: np.random.Generator, count: int, seq: int, keys: int, *, signed: bool) -> pa.RecordBatch:
-    numbers = random.integers(keys, size=count)
-    values = random.integers(-9 if signed else 1, 10, size=count)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(np.arange(seq, seq + count)), words(numbers), pa.array(numbers), pa.array(values)], schema=SCHEMA
-    )
+    def _enter(self, block: Block) -> None:
+        self._blocks.append(block)
+        self._streams.append(block.name)
 
+    def _pass_through(self, name: str) -> None:
+        """An operator without state."""
+        protection = self._pick([Nothing(), Nothing(), Exact(items=True)])
+        stream = self._stream()
+        if self._random.random() < 0.6:
+            reads, above = (stream,), int(self._random.integers(5))
+            self._enter(kinds.Filtered(name=name, reads=reads, protection=protection, shards=1, above=above))
+            self._plain |= {name} if stream in self._plain else set()
+        else:
+            self._enter(kinds.United(name=name, reads=(stream, self._stream()), protection=Nothing(), shards=1))
 
-def _choose_input(random: np.random.Generator, keys: int, *, signed: bool) -> list[list[pa.RecordBatch]]:
-    batches, pieces = int(random.integers(3, 13)), int(random.integers(1, 4))
-    tuples_max = int(random.choice([3, 30, 200]))
-    seq = 0
-    result: list[list[pa.RecordBatch]] = []
-    for _ in range(batches):
-        result.append([])
-        for _ in range(pieces):
-            count = int(random.integers(0, tuples_max))
-            result[-1].append(_choose_tuples(random, count, seq, keys, signed=signed))
-            seq += count
-    return result
+    def _block(self, name: str) -> Block:
+        weights = np.array(list(KINDS.values()))
+        kind: Any = list(KINDS)[int(self._random.choice(len(KINDS), p=weights / weights.sum()))]
+        own = self._parameters(kind)
+        timed = own.get("timed", False)
+        ports = kind.ports + (kind is kinds.OwnSums and self._random.random() < 0.3)
+        reads = tuple(self._plain_stream() if timed else self._stream() for _ in range(ports))
+        shards = self._pick(SHARDS)
+        window = self._window(kind, own)
+        block: Block = kind(name=name, reads=reads, protection=self._protection(), shards=shards, window=window, **own)
+        if isinstance(block, kinds.Hitters) and isinstance(block.protection, Approximate):
+            theta = block.phi * float(self._pick([0.0, 0.1, 0.5, 0.9]))
+            block = replace(block, protection=Approximate(theta=theta))
+        return block
+
+    def _parameters(self, kind: type[Block]) -> dict[str, Any]:
+        """What only this kind has."""
+        random, metric = self._random, self._pick(METRICS)
+        chosen: dict[type[Block], dict[str, Any]] = {
+            kinds.Counts: {
+                "key": self._pick(["string", "int64"]),
+                "metric": self._pick((*METRICS, "keys")),
+                "summed": bool(random.integers(2)),
+            },
+            kinds.Sketch: {
+                "keys": self._pick([("word",), ("number",), ("word", "number")]),
+                "metric": "max" if random.random() < 0.6 else metric,
+                "rows": int(random.integers(1, 4)),
+                "width": int(random.integers(2, 60)),
+            },
+            kinds.OwnSums: {
+                "keyed": bool(random.integers(2)),
+                "metric": metric,
+                "bins": int(random.integers(1, 60)),
+                "fed_back": bool(random.random() < 0.5),
+            },
+            kinds.OwnWeighted: {"bins": int(random.integers(1, 60))},
+            kinds.OwnRecent: {
+                "slots": int(random.integers(1, 30)),
+                "width": int(random.integers(1, 8)),
+                "metric": metric,
+            },
+            kinds.Hitters: {"phi": int(self._pick([20, 60, 200])), "rows": int(random.integers(1, 4)), "width": 64},
+            kinds.Sliding: {
+                "size": int(random.integers(1, 7)),
+                "every": int(random.integers(1, 4)),
+                "timed": bool(random.integers(2)),
+            },
+            kinds.Joined: {"size": int(random.integers(1, 5)), "timed": bool(random.integers(2))},
+            kinds.Latest: {},
+            kinds.Ripple: {"rate": float(self._pick([0.2, 0.7, 1.0]))},
+        }
+        return chosen[kind]
+
+    def _window(self, kind: type[Block], own: dict[str, Any]) -> Windowing | None:
+        if kind is kinds.OwnRecent:
+            extent = own["slots"] * own["width"]
+            return self._pick([None, SlidingWindow(count=extent), SlidingWindow(count=2 * extent)])
+        if kind in (kinds.Sliding, kinds.Joined, kinds.Latest, kinds.Ripple):
+            return None
+        extent = self._extent
+        hopping = self._pick(
+            [
+                Hopping(count=extent),
+                Hopping(time="tick", length=extent),
+                Hopping(time="at", length=timedelta(microseconds=extent * self._times.step_us)),
+                Hopping(punctuation="last"),
+            ]
+        )
+        if kind is kinds.Hitters:
+            return hopping
+        return self._pick([None, None, hopping, hopping, hopping, Decaying()])
+
+    def _protection(self) -> Protection:
+        """Any protection; one bound in two is of the size of what the input does to a state."""
+        tuples = max(self._tuples, 1)
+        theta = float(self._pick([0.0, 0.3, 3.0, 0.02 * tuples, 0.1 * tuples, 0.5 * tuples, 3.0 * tuples, 1e6]))
+        exact: list[Protection] = [
+            Exact(),
+            Exact(items=True),
+            UpstreamBackup(every=int(self._pick([1, 10, 60, 1000]))),
+            UpstreamBackup(every=int(self._pick([1, 10, 60, 1000]))),
+        ]
+        if self._exact:
+            return self._pick(exact)
+        every_s = float(self._pick([0.5, 6.0, 20.0]))
+        return self._pick(
+            [
+                Nothing(),
+                Checkpoint(every=int(self._pick([1, 20, 150]))),
+                Checkpoint(every=timedelta(seconds=every_s)),
+                *[Approximate(theta=theta)] * 5,
+                self._pick(exact),
+                self._pick(exact),
+                self._pick(exact),
+            ]
+        )
+
+    def _feedback(self) -> list[Feedback]:
+        senders = [kept.name for block in self._blocks for kept in block.kept()]
+        hitters = {block.name for block in self._blocks if isinstance(block, kinds.Hitters)}
+        edges = []
+        for block in self._blocks:
+            if block.takes_feedback:
+                sender = self._pick(senders)
+                stream = Stream(sender, "sketch" if sender in hitters else "out")
+                durable = self._exact or bool(self._random.integers(2))
+                edges.append(Feedback(stream=stream, to=block.name, durable=durable))
+        return edges
+
+    # -- the input --------------------------------------------------------------------------------------------
+
+    def _sources(self) -> tuple[Fed, ...]:
+        batches = int(self._random.integers(3, 9))
+        first = int(self._pick([0, 0, 5, 1_000_003, -60]))
+        aligned = float(self._pick([0.0, 0.4, 1.0]))  # how often a batch begins where a window does
+        names = ["in", "more"][: 1 + int(self._random.random() < 0.25)]
+        return tuple(Fed(name=name, batches=self._input(batches, first, aligned)) for name in names)
+
+    def _input(self, batches: int, seq: int, aligned: float) -> tuple[tuple[pa.RecordBatch, ...], ...]:
+        pieces = int(self._random.integers(1, 4))
+        tuples_max = int(self._pick([2, 10, 40, 80]))
+        gap_max = int(self._pick([1, 1, 4]))
+        result = []
+        for _ in range(batches):
+            if self._random.random() < aligned:
+                seq = -(-seq // self._extent) * self._extent
+            made = []
+            for _ in range(pieces):
+                count = int(self._random.integers(0, tuples_max + 1)) * int(self._random.random() > 0.1)
+                seqs = seq + np.cumsum(self._random.integers(1, gap_max + 1, size=count)) - 1
+                values = self._random.integers(1, 10, size=count)
+                made.append(self._times.tuples(seqs, self._random.integers(self._keys, size=count), values))
+                seq = int(seqs[-1]) + 1 if count else seq
+            result.append(tuple(made))
+        return tuple(result)
+
+    # -- choices ----------------------------------------------------------------------------------------------
+
+    def _stream(self) -> str:
+        """Mostly the newest, which makes chains."""
+        return self._streams[-1] if self._random.random() < 0.6 else self._pick(self._streams)
+
+    def _plain_stream(self) -> str:
+        return self._pick(sorted(self._plain))
+
+    def _pick(self, choices: Sequence[T]) -> T:
+        return choices[int(self._random.integers(len(choices)))]

@@ -1,171 +1,247 @@
-"""Whether a run with faults kept its promises, judged after every batch against the same run without faults.
+"""Whether a run with faults kept its promises, judged operator by operator after every batch.
 
-Let b be the batch just applied, k the failures of a shard so far, n the number of shards, d the operator's divergence:
+Every shard has a *shadow*: the same operator, given the same tuples and feedback as the shard in the attempt that was
+committed, in memory that nothing breaks. So an operator fed by approximate ones answers for its own losses only. Let k
+be the losses of a shard that are felt (in a hopping window: those since it began), n the number of shards, d the
+operator's divergence:
 
-    Nothing       the state is that of the batches since the shard's last failure
-    Checkpoint    the state is that of all batches but those between a backup and a failure, and these hold less than
-                  the interval: fewer tuples than it, or batches committed within less than it
-    Approximate   d(state, ideal) <= theta / n · (1 - 2^-k); for Count-Min under ``max`` also ideal <= state
-    Exact         the state, and what the operator put out, are those of the ideal run
+    Nothing                the shard is as a shadow of the batches since its last loss
+    Checkpoint             the shard is as a shadow of all batches but those between a backup and a loss, and these
+                           hold less than the interval: fewer tuples than it, or batches committed within less than it
+    Approximate            d(shadow, shard) <= theta / n · (1 - 2^-k), in a decaying window theta / n · k; no sketch under
+                           ``max`` is ever too low; all keys above phi are reported
+    Exact, UpstreamBackup  the shard, and what it puts out, are as the shadow
+    all                    without a loss that is felt, the shard and what it puts out are as the shadow
 
-A shard notes each failure durably: as many as it has lost its memory, or more if a recovery was itself cut short.
+Where files were damaged, either all this holds or the loss says that nothing bounds it. The shadow itself is checked
+against the definition of windows and the sums of its tuples (``naive``).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from spillway.backup.promise import Loss
-from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
-from spillway.soak.subjects import Sketch, State, Subject
+from spillway.graph.feeds import SEQ
+from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, UpstreamBackup
+from spillway.graph.windows import Decaying, Hopping
+from spillway.operators.feedback import Taken
+from spillway.operators.operator import Operator, Out
+from spillway.records.progress import ShardProgress
+from spillway.soak.blocks import Kept
+from spillway.soak.contents import Contents, differing, distances, read, same
+from spillway.soak.memories import Memory, demand
+from spillway.soak.naive import Hops, hop, windows_of
+from spillway.soak.plans import Plan
+from spillway.soak.recording import Given, RecordedRun
+from spillway.soak.shadow import Shadow
 
 _ROUNDING = 1 + 1e-12
 
-
-class PromiseBrokenError(AssertionError):
-    """A run did what its protection rules out: a fault of Spillway's own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ideal:
-    """The run without faults."""
-
-    before: list[State]  # per shard, before the first batch
-    states: list[list[State]]  # per batch and shard
-    outputs: list[pa.Table]  # per batch, rows sorted
-    tuples: list[list[int]]  # per batch and shard
-
-    def change(self, batch: int, shard: int) -> State:
-        """What a batch does to the state of a shard."""
-        earlier = self.states[batch - 1][shard] if batch else self.before[shard]
-        return tuple(new - old for new, old in zip(self.states[batch][shard], earlier, strict=True))
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What is known of one shard."""
-
-    holds: tuple[int, ...] = ()  # the batches in its state
-    saved: dict[int, tuple[int, ...]] = field(default_factory=dict)  # those in the backup of each batch
-    committed_s: dict[int, float] = field(default_factory=dict)
-    lost: bool = False  # its memory is gone, and it has not seen that yet
-    losses: int = 0  # seen
-    recoveries_cut_short: int = 0
+Place = tuple[str, int]
+"""An operator and a shard of it."""
 
 
 class Judge:
     """Told of everything that happens in a run; raises ``PromiseBrokenError`` at the first thing that may not."""
 
-    def __init__(self, subject: Subject, protection: Protection, ideal: Ideal) -> None:
-        self._subject = subject
-        self._protection = protection
-        self._ideal = ideal
-        self._shards = [_Memory() for _ in ideal.before]
-        self.distance_max = 0.0
+    def __init__(self, plan: Plan, graph: CheckedGraph, shadows: Mapping[Place, Shadow]) -> None:
+        self._plan = plan
+        self._graph = graph
+        self._shadows = shadows
+        self.memories: dict[Place, Memory] = {
+            (kept.name, shard): Memory(kept=kept, shard=shard) for kept in plan.kept for shard in range(kept.shards)
+        }
+        self.feedback_wiped_to = -1  # feedback of batches up to this one may be gone with memory
+        self.feedback_tampered = False
+        self.worst = 0.0
+        """The largest part of what was allowed that any shard was off by."""
+        self._hops: dict[str, dict[int, Hops]] = defaultdict(dict)
+        self._masses: dict[Place, dict[int, float]] = defaultdict(dict)
+        self._totals: dict[str, dict[int, Counter[tuple[int, str]]]] = defaultdict(dict)
 
     @property
-    def losses(self) -> list[int]:
-        """How often each shard found its memory gone."""
-        return [memory.losses for memory in self._shards]
+    def losses(self) -> int:
+        return sum(memory.losses for memory in self.memories.values())
 
-    def memory_lost(self, shard: int) -> None:
-        self._shards[shard].lost = True
+    @property
+    def tampered(self) -> list[str]:
+        """The operators of which a file was damaged."""
+        return sorted({memory.kept.name for memory in self.memories.values() if memory.tampered})
 
-    def opened(self, shard: int, batch: int) -> None:
-        memory = self._shards[shard]
-        memory.holds = tuple(held for held in memory.holds if held != batch)
-        if memory.lost and batch > 0:
-            memory.losses += 1
-        memory.lost = False
+    def check(self, batch: int, run: RecordedRun, progress: list[ShardProgress]) -> None:
+        """A batch was applied by all shards, and ``progress`` is what they say of it."""
+        rows = {(row.operator, row.shard): row for row in progress}
+        for kept in self._plan.kept:
+            given = [run.given(kept.name, shard) for shard in range(kept.shards)]
+            self._hop(kept, batch, given)
+            for shard in range(kept.shards):
+                self._check_shard(self.memories[kept.name, shard], batch, run, given[shard], rows[kept.name, shard])
+            if kept.reports:
+                self._check_heavy(kept, batch, given, run.given(kept.reports, 0).put_out)
 
-    def recovery_cut_short(self, shard: int) -> None:
-        self._shards[shard].recoveries_cut_short += self._shards[shard].lost
+    # -- one shard --------------------------------------------------------------------------------------------
 
-    def backed_up(self, shard: int, batch: int) -> None:
-        self._shards[shard].saved[batch] = (*self._shards[shard].holds, batch)
-
-    def committed(self, shard: int, batch: int, *, now_s: float) -> None:
-        self._shards[shard].holds += (batch,)
-        self._shards[shard].committed_s[batch] = now_s
-
-    def recovered(self, shard: int, loss: Loss) -> None:
-        """A shard is about to begin ``loss.batch`` from a backup, or from nothing."""
-        memory = self._shards[shard]
-        _demand(memory.lost, f"shard {shard} recovered at batch {loss.batch}, though nothing was lost")
-        _demand(loss.backup_batch < loss.batch, f"shard {shard} recovered from batch {loss.backup_batch}: {loss}")
-        missing = [held for held in memory.holds if loss.backup_batch < held < loss.batch]
-        if isinstance(self._protection, Checkpoint):
-            self._check_interval(shard, missing, loss.batch - 1)
-        memory.holds = memory.saved.get(loss.backup_batch, ())
-
-    def check(self, batch: int, states: list[State], output: pa.Table, failures: list[int]) -> None:
-        """A batch was applied by all shards."""
-        apart = [self._subject.distance(state, best) for state, best in self._pairs(batch, states)]
-        self.distance_max = max(self.distance_max, sum(apart))
-        if not any(memory.losses for memory in self._shards) or isinstance(self._protection, Exact):
-            for shard, (state, best) in enumerate(self._pairs(batch, states)):
-                _demand(_same(state, best), f"shard {shard} is not as it should be after batch {batch}, by {apart}")
-            _demand(output.equals(self._ideal.outputs[batch]), f"batch {batch} put out something else")
-        elif isinstance(self._protection, Approximate):
-            self._check_bound(batch, states, output, failures)
-        else:
-            self._check_batches(batch, states)
-
-    def check_failures(self, noted: Iterable[int]) -> None:
-        """Compare the failures on durable record with those that happened, per shard."""
-        for shard, (memory, count) in enumerate(zip(self._shards, noted, strict=True)):
-            most = memory.losses + memory.recoveries_cut_short
-            _demand(
-                memory.losses <= count <= most,
-                f"shard {shard} lost its memory {memory.losses} times, and {memory.recoveries_cut_short} recoveries "
-                f"were cut short; {count} failures are on record",
-            )
-
-    def _pairs(self, batch: int, states: list[State]) -> Iterable[tuple[State, State]]:
-        return zip(states, self._ideal.states[batch], strict=True)
-
-    def _check_batches(self, batch: int, states: list[State]) -> None:
-        for shard, (memory, state) in enumerate(zip(self._shards, states, strict=True)):
-            zero = tuple(np.zeros_like(array) for array in state)
-            changes = [self._ideal.change(held, shard) for held in memory.holds]
-            expected = self._subject.sum([zero, *changes])
-            _demand(_same(state, expected), f"shard {shard} should hold the batches {memory.holds} after batch {batch}")
-
-    def _check_bound(self, batch: int, states: list[State], output: pa.Table, failures: list[int]) -> None:
-        assert isinstance(self._protection, Approximate)
-        allowed = self._protection.theta / len(states)
-        compensated = isinstance(self._subject, Sketch) and self._subject.metric == "max"
-        for shard, (state, best) in enumerate(self._pairs(batch, states)):
-            apart = self._subject.distance(state, best)
-            bound = allowed * (1 - 0.5 ** failures[shard]) * _ROUNDING
-            _demand(apart <= bound, f"shard {shard} is off by {apart} after batch {batch}; {bound} is allowed")
-            if compensated:
-                _demand(bool((state[0] >= best[0]).all()), f"shard {shard} has a counter too low after batch {batch}")
-            elif not self._subject.signed:
-                _demand(bool((state[0] <= best[0]).all()), f"shard {shard} has a number too high after batch {batch}")
-        if compensated:
-            self._check_estimates(batch, output, allowed)
-
-    def _check_estimates(self, batch: int, output: pa.Table, allowed: float) -> None:
-        best = self._ideal.outputs[batch]
-        _demand(output["word"].equals(best["word"]), f"batch {batch} put out other keys")
-        raised = np.asarray(output["value"]) - np.asarray(best["value"])
-        within = bool(((raised >= 0) & (raised <= allowed * _ROUNDING)).all())
-        _demand(within, f"an estimate is off by {raised} after batch {batch}; 0 to {allowed} is allowed")
-
-    def _check_interval(self, shard: int, missing: list[int], last: int) -> None:
-        """What one failure cost: the batches after the backup, up to ``last``."""
-        assert isinstance(self._protection, Checkpoint)
-        if not missing:
+    def _check_shard(self, memory: Memory, batch: int, run: RecordedRun, given: Given, progress: ShardProgress) -> None:
+        memory.given[batch] = given
+        for edge, taken in given.fed_back.items():
+            self._check_feedback(memory, edge, taken, run, batch, progress)
+        self._check_seqs(memory, batch, given.put_out)
+        place = memory.kept.name, memory.shard
+        shadow = self._shadows[place]
+        held = memory.batches(batch)
+        outs = shadow.follow([memory.given[earlier] for earlier in held])
+        memory.ended[batch] = bool(shadow.ended)
+        whole = held == tuple(range(batch + 1))
+        if whole:
+            self._check_shadow(memory, batch, shadow, given)
+        memory.told(progress)
+        if memory.void:
             return
-        committed_s = self._shards[shard].committed_s
-        tuples = sum(self._ideal.tuples[batch][shard] for batch in missing)
-        elapsed_s = committed_s[last] - min(committed_s[batch] for batch in missing)
-        few = tuples < self._protection.every_tuples if self._protection.every_tuples else True
-        recent = elapsed_s < self._protection.every_s if self._protection.every_s else True
-        _demand(few and recent, f"shard {shard} lost batches {missing}: {tuples} tuples, {elapsed_s} s")
+        operator = run.shard(*place)
+        found, ideal = read(operator), shadow.contents()
+        felt = memory.losses_felt(batch)
+        if isinstance(memory.kept.protection, Approximate) and felt:
+            self._check_bound(memory, batch, operator, found, ideal)
+            self._check_estimates(memory, batch, given.put_out, outs)
+            return
+        which = f"batch {batch}" if whole else f"batches {held}"
+        unbounded = isinstance(memory.kept.protection, Nothing | Checkpoint) and memory.losses
+        left_out = memory.kept.confessions if unbounded else ()
+        alike = same(found, ideal, left_out)
+        demand(alike, f"{memory.name} is not as it should be after {which}: {differing(found, ideal, left_out)}")
+        alike = _same_outs(given.put_out, outs, left_out)
+        demand(alike, f"{memory.name} put out something else in batch {batch} than it should")
+
+    def _check_bound(self, memory: Memory, batch: int, operator: Operator, found: Contents, ideal: Contents) -> None:
+        kept, felt = memory.kept, memory.losses_felt(batch)
+        apart = distances(operator, ideal, found)
+        allowed = self._allowed(memory, felt) * _ROUNDING
+        if kept.compensated:
+            # Recoveries that were cut short count as failures, for which counters are raised although nothing is lost.
+            raised = found[kept.compensated] - ideal[kept.compensated]
+            most = self._allowed(memory, felt + memory.recoveries_cut_short) * _ROUNDING
+            demand(
+                bool((raised >= 0).all()), f"{memory.name} has a counter too low by {-raised.min()} after batch {batch}"
+            )
+            demand(
+                bool((raised <= most).all()), f"{memory.name} has a counter off by {raised.max()}; {most} is allowed"
+            )
+            apart.pop(kept.compensated)
+        off = kept.weight * sum(apart.values())
+        demand(off <= allowed, f"{memory.name} is off by {off} after batch {batch}; {allowed} is allowed: {apart}")
+        self.worst = max(self.worst, off / allowed if allowed else 0.0)
+        for name in kept.rising:
+            demand(_nowhere_above(found[name], ideal[name]), f"{memory.name}, {name}, is too high after batch {batch}")
+
+    def _allowed(self, memory: Memory, losses: int) -> float:
+        protection = memory.kept.protection
+        assert isinstance(protection, Approximate)
+        share = protection.theta / memory.kept.shards
+        return share * losses if isinstance(memory.kept.window, Decaying) else share * (1 - 0.5**losses)
+
+    def _check_estimates(self, memory: Memory, batch: int, outs: list[Out], ideal: list[Out]) -> None:
+        """What a sketch says of each key is never too low, and not too high by more than its counters are."""
+        if not memory.kept.compensated or memory.kept.reports:
+            return
+        tables = [_table(some, "out") for some in (outs, ideal)]
+        if tables[0] is None or tables[1] is None:
+            demand(tables[0] is tables[1], f"{memory.name} put out estimates of other keys in batch {batch}")
+            return
+        keys = [column for column in tables[0].column_names if column != "value"]
+        found, best = (table.sort_by([(column, "ascending") for column in keys]) for table in tables)
+        same_keys = all(found[column].equals(best[column]) for column in keys)
+        demand(same_keys, f"{memory.name} put out estimates of other keys in batch {batch}")
+        low = np.asarray(found["value"]) - np.asarray(best["value"])
+        demand(bool((low >= 0).all()), f"{memory.name} put out an estimate too low by {-low.min()} in batch {batch}")
+
+    def _check_seqs(self, memory: Memory, batch: int, outs: list[Out]) -> None:
+        """A tuple that is put out is numbered like one that came in."""
+        ends = self._plan.seqs(batch)
+        for out in outs:
+            for seq in set(out.batch[SEQ].to_pylist()):
+                known = ends is not None and ends[0] <= seq <= ends[1]
+                demand(known, f"{memory.name} put out seq {seq} in batch {batch}; up to then it was {ends}")
+
+    def _check_feedback(
+        self, memory: Memory, edge: Edge, taken: Taken, run: RecordedRun, batch: int, progress: ShardProgress
+    ) -> None:
+        shards = range(self._graph.shards_of(edge.stream.node))
+        sent = [part for shard in shards for part in run.sent.get((edge, batch - 1, shard), []) if part.num_rows]
+        demand(progress.feedback_lost == taken.lost, f"{memory.name} does not tell of feedback lost in batch {batch}")
+        if not taken.lost:
+            schema = self._graph.schemas[edge.stream]
+            both = [pa.Table.from_batches(parts, schema) for parts in (sent, taken.batches)]
+            demand(both[0].equals(both[1]), f"{memory.name} was fed back something else in batch {batch} than was sent")
+            return
+        may_be = self.feedback_tampered or (batch - 1 <= self.feedback_wiped_to and not edge.durable)
+        demand(may_be, f"{memory.name} lost feedback of {taken.lost} shards in batch {batch} that nothing broke")
+
+    # -- the shadow itself, and what all shards do together -----------------------------------------------------
+
+    def _hop(self, kept: Kept, batch: int, given: list[Given]) -> None:
+        """Find out by definition which windows end in a batch, and what each key has had in its window."""
+        if not isinstance(kept.window, Hopping):
+            return
+        before = self._hops[kept.name].get(batch - 1)
+        tuples = [part for one in given for _, part in one.tuples()]
+        hops = hop(kept.window, before.open if before else None, tuples)
+        self._hops[kept.name][batch] = hops
+        if kept.reports:
+            totals = Counter(self._totals[kept.name].get(batch - 1, {}))
+            for part in tuples:
+                windows = windows_of(kept.window, hops, part).tolist()
+                for window, key, value in zip(
+                    windows, part["word"].to_pylist(), part["value"].to_pylist(), strict=True
+                ):
+                    totals[window, key] += value
+            self._totals[kept.name][batch] = totals
+
+    def _check_shadow(self, memory: Memory, batch: int, shadow: Shadow, given: Given) -> None:
+        kept = memory.kept
+        hops = self._hops[kept.name].get(batch)
+        if hops is not None:
+            demand(
+                tuple(shadow.ended) == hops.ended,
+                f"{memory.name} ends the windows {shadow.ended} in batch {batch}; by definition {hops.ended} end",
+            )
+        if kept.mass is None or kept.mass_of is None:
+            return
+        masses = self._masses[kept.name, memory.shard]
+        mass = 0.0 if hops is not None and hops.ended else masses.get(batch - 1, 0.0)
+        for _, part in given.tuples():
+            if hops is not None and isinstance(kept.window, Hopping):
+                part = part.filter(pa.array(windows_of(kept.window, hops, part) == hops.open))
+            mass += kept.mass_of(part)
+        masses[batch] = mass
+        found = kept.mass(shadow.contents())
+        demand(found == mass, f"{memory.name} adds up to {found} without faults; its tuples to {mass}, batch {batch}")
+
+    def _check_heavy(self, kept: Kept, batch: int, given: list[Given], reported: list[Out]) -> None:
+        """All keys of which a window that ended had at least phi are reported."""
+        bounded = isinstance(kept.protection, Approximate | Exact | UpstreamBackup)
+        if not bounded or any(self.memories[kept.name, shard].void for shard in range(kept.shards)):
+            return
+        ended = set(self._hops[kept.name][batch].ended)
+        heavy = {
+            (window, key)
+            for (window, key), total in self._totals[kept.name][batch].items()
+            if total >= kept.phi and window in ended
+        }
+        said = {
+            (window, key)
+            for out in reported
+            for window, key in zip(out.batch["window"].to_pylist(), out.batch["word"].to_pylist(), strict=True)
+        }
+        demand(heavy <= said, f"{kept.name} missed the heavy keys {sorted(heavy - said)} in batch {batch}")
+
+
+def _nowhere_above(found: object, ideal: object) -> bool:
+    if isinstance(found, dict) and isinstance(ideal, dict):
+        return all(number <= ideal.get(key, 0) for key, number in found.items())
+    return bool(np.all(np.asarray(found) <= np.asarray(ideal)))
 
 
 def in_order(table: pa.Table) -> pa.Table:
@@ -173,10 +249,19 @@ def in_order(table: pa.Table) -> pa.Table:
     return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
 
 
-def _same(one: State, other: State) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+def _table(outs: list[Out], port: str) -> pa.Table | None:
+    batches = [out.batch for out in outs if out.port == port and out.batch.num_rows]
+    return pa.Table.from_batches(batches) if batches else None
 
 
-def _demand(kept: bool, otherwise: str) -> None:
-    if not kept:
-        raise PromiseBrokenError(otherwise)
+def _same_outs(some: list[Out], others: list[Out], left_out: tuple[str, ...]) -> bool:
+    for port in {out.port for out in (*some, *others)}:
+        one, other = _table(some, port), _table(others, port)
+        if (one is None) != (other is None):
+            return False
+        if one is None or other is None:
+            continue
+        columns = [name for name in one.column_names if name not in left_out]
+        if not in_order(one.select(columns)).equals(in_order(other.select(columns))):
+            return False
+    return True

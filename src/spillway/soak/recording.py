@@ -1,0 +1,136 @@
+"""A local run that notes what each shard was given and what it put out, in the attempt that counted."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spillway.backup.keeper import Observer
+from spillway.clock import Clock
+from spillway.graph.graph import CheckedGraph, Edge, Graph
+from spillway.graph.stages import Stage
+from spillway.local.run import LocalRun
+from spillway.operators.feedback import Mailbox, Taken
+from spillway.operators.opened import open_items
+from spillway.operators.operator import Operator, Out
+from spillway.operators.segment import Leaving, Segment
+
+Sent = dict[tuple[Edge, int, int], list[pa.RecordBatch]]
+"""By edge, batch and shard of the sender: what it put down last."""
+
+
+@dataclass(slots=True)
+class Given:
+    """What reached one operator at one shard in one attempt of a batch, and what came of it."""
+
+    arrived: list[Leaving] = field(default_factory=list)
+    fed_back: dict[Edge, Taken] = field(default_factory=dict)
+    put_out: list[Out] = field(default_factory=list)
+
+    def tuples(self) -> list[tuple[str, pa.RecordBatch]]:
+        """The tuples by port, without punctuation."""
+        return [(edge.port, batch) for edge, batch in self.arrived if not edge.marks]
+
+
+class RecordedSegment(Segment):
+    """A segment that notes what each of its operators is given."""
+
+    def __init__(self, graph: CheckedGraph, stage: Stage, operators: Any, **named: Any) -> None:
+        super().__init__(graph, stage, operators, **named)
+        self.index: int = named["index"]
+        self.given: dict[str, Given] = defaultdict(Given)
+        stateful = (name for name in stage.operators if graph.operators[name].stateful)
+        self.keepers = [name for name in stateful if self.index < graph.shards_of(name)]
+        """The operators that keep state here, in the order in which their shards are opened."""
+        self.opened: set[str] = set()
+        """Those whose shard is open."""
+        self.committed: set[str] = set()
+
+    def arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
+        if edge.node in self.keepers:
+            self.given[edge.node].arrived.append((edge, batch))
+        return super().arrive(edge, batch)
+
+    def _route(self, operator: Operator, outs: Iterable[Out]) -> Iterator[Leaving]:
+        return super()._route(operator, self._noted(operator.name, outs))
+
+    def _noted(self, operator: str, outs: Iterable[Out]) -> Iterator[Out]:
+        for out in outs:
+            self.given[operator].put_out.append(out)
+            yield out
+
+
+class RecordedMailbox(Mailbox):
+    """Feedback, with a note of who sent and who took what."""
+
+    def __init__(self, graph: CheckedGraph, sent: Sent, *, state: Path, backups: str | None) -> None:
+        super().__init__(graph, state=state, backups=backups)
+        self.task: RecordedSegment | None = None
+        """The one that is running."""
+        self._sent = sent
+
+    def put(self, edge: Edge, batches: list[pa.RecordBatch], *, batch: int, shard: int) -> None:
+        super().put(edge, batches, batch=batch, shard=shard)
+        self._sent[edge, batch, shard] = list(batches)
+
+    def take(self, edge: Edge, *, batch: int) -> Taken:
+        taken = super().take(edge, batch=batch)
+        assert self.task is not None
+        self.task.given[edge.node].fed_back[edge] = taken
+        return taken
+
+
+class RecordedRun(LocalRun):
+    """A local run whose last attempt at a batch can be looked at, task by task; ``sent`` is for all runs of a graph."""
+
+    def __init__(
+        self, graph: Graph, sent: Sent, *, state: Path, backups: str | None, batch: int, clock: Clock, observe: Observer
+    ) -> None:
+        super().__init__(graph, state=state, backups=backups, batch=batch, clock=clock, observe=observe)
+        self._mailbox: RecordedMailbox = RecordedMailbox(self._graph, sent, state=state, backups=backups)
+        self.sent = sent
+        self.tasks: dict[tuple[str, int], RecordedSegment] = {}
+        """By operator and shard: the last task that ran there."""
+        self.task: RecordedSegment | None = None
+        """The task that runs, or ran last."""
+
+    @property
+    def graph(self) -> CheckedGraph:
+        return self._graph
+
+    @property
+    def stages(self) -> list[Stage]:
+        return self._stages
+
+    def given(self, operator: str, shard: int) -> Given:
+        """What the operator's shard was given in its last attempt."""
+        return self.tasks[operator, shard].given[operator]
+
+    def again(self, stage: Stage, index: int, given: dict[str, Given], *, batch: int) -> None:
+        """Run one task of an earlier batch once more; what it puts out goes nowhere."""
+        arriving = [leaving for one in given.values() for leaving in one.arrived]
+        now, self.batch = self.batch, batch
+        try:
+            self._apply(stage, index, arriving, [])
+        finally:
+            self.batch = now
+
+    def _segment(self, stage: Stage, index: int) -> Segment:
+        segment = RecordedSegment(
+            self._graph,
+            stage,
+            self._operators,
+            index=index,
+            batch=self.batch,
+            open_shard=self._open_shard,
+            open_items=partial(open_items, graph=self._graph, backups=self._backups),
+            mailbox=self._mailbox,
+        )
+        self.task = self._mailbox.task = segment
+        for name in segment.keepers:
+            self.tasks[name, index] = segment
+        return segment

@@ -1,0 +1,120 @@
+"""Many schedules: run one after the other or by several processes, and counted."""
+
+import itertools
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from spillway.clock import Clock
+from spillway.soak.memories import PromiseBrokenError
+from spillway.soak.schedules import ScheduleResult, run_schedule
+
+_SEEDS_PER_TASK = 10
+
+
+@dataclass(slots=True, kw_only=True)
+class Totals:
+    """What came of some schedules."""
+
+    schedules: int = 0
+    operators: Counter[str] = field(default_factory=Counter)
+    protections: Counter[str] = field(default_factory=Counter)
+    windows: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)  # that struck
+    feedback: int = 0  # graphs that have any
+    batches: int = 0
+    losses: int = 0  # of a shard's memory
+    backups: int = 0
+    rollbacks: int = 0
+    unbounded: int = 0  # shards that said, after damage, that nothing bounds what they lost
+    stopped: int = 0  # schedules that damage ended, with an error that says so
+    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
+
+    def count(self, result: ScheduleResult) -> None:
+        self.schedules += 1
+        self.operators.update(result.operators)
+        self.protections.update(text.partition("(")[0] for text in result.protections)
+        self.windows.update(result.windows)
+        self.faults.update({str(fault): times for fault, times in result.faults.items()})
+        self.feedback += result.feedback > 0
+        self.batches += result.batches
+        self.losses += result.losses
+        self.backups += result.backups
+        self.rollbacks += result.rollbacks
+        self.unbounded += result.unbounded
+        self.stopped += bool(result.stopped)
+
+    def add(self, others: "Totals") -> None:
+        for part in fields(self):
+            mine, theirs = getattr(self, part.name), getattr(others, part.name)
+            setattr(self, part.name, mine | theirs if part.name == "broken" else mine + theirs)
+
+    def as_row(self) -> dict[str, Any]:
+        """For programs: of a broken schedule only what was broken."""
+        row = {part.name: getattr(self, part.name) for part in fields(self)}
+        return row | {"broken": {seed: story.splitlines()[0] for seed, story in self.broken.items()}}
+
+
+def run_some(seeds: Iterable[int]) -> Totals:
+    """Run these schedules, the broken ones too."""
+    totals = Totals()
+    for seed in seeds:
+        try:
+            totals.count(run_schedule(seed))
+        except PromiseBrokenError as error:
+            totals.schedules += 1
+            totals.broken[seed] = str(error)
+    return totals
+
+
+def soak(
+    *,
+    first_seed: int,
+    schedules: int | None,
+    until_s: float,
+    clock: Clock,
+    processes: int,
+    keep_going: bool,
+    tell: Callable[[Totals], None],
+) -> Totals:
+    """Run schedules from ``first_seed`` on, as many as asked for or as the monotonic clock allows until ``until_s``.
+
+    It ends at the first broken promise unless told to keep going. ``tell`` hears of every few schedules.
+    """
+    totals = Totals()
+    for some in _run(_tasks(first_seed, schedules, processes), processes):
+        totals.add(some)
+        tell(totals)
+        if clock.monotonic_s() > until_s or (totals.broken and not keep_going):
+            break
+    return totals
+
+
+def _tasks(first_seed: int, schedules: int | None, processes: int) -> Iterator[range]:
+    size = 1 if processes == 1 else _SEEDS_PER_TASK
+    if schedules is None:
+        return (range(first, first + size) for first in itertools.count(first_seed, size))
+    end = first_seed + schedules
+    return (range(first, min(first + size, end)) for first in range(first_seed, end, size))
+
+
+def _run(tasks: Iterator[range], processes: int) -> Iterator[Totals]:
+    if processes == 1:
+        yield from map(run_some, tasks)
+        return
+    # A new interpreter each: threads of Arrow do not survive a fork.
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        running: set[Future[Totals]] = {
+            pool.submit(run_some, seeds) for seeds in itertools.islice(tasks, 2 * processes)
+        }
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(run_some, seeds) for seeds in itertools.islice(tasks, len(done))}
+            for some in done:
+                yield some.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

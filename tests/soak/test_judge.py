@@ -1,0 +1,148 @@
+"""A product that is broken on purpose is found out: the judge can fail."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spillway.backup import keeper, promise, store, thresholds
+from spillway.backup.keeper import Keeper
+from spillway.backup.manifest import Manifest
+from spillway.operators import feedback, opened
+from spillway.operators.sketch import CountMin
+from spillway.soak.memories import PromiseBrokenError
+from spillway.soak.schedules import run_schedule
+from spillway.state.arrays import Cells
+from spillway.state.shard import Shard
+
+SEEDS = 150
+
+
+def until_broken(*said: str) -> str:
+    """The message of the first broken promise among some schedules that has one of these words in it."""
+    for seed in range(SEEDS):
+        message = broken(seed)
+        if message and (not said or any(word in message for word in said)):
+            assert f"Schedule {seed}:" in message
+            assert f"spillway soak --seed {seed} --schedules 1" in message
+            assert "What happened:" in message
+            return message
+    raise AssertionError(f"{SEEDS} schedules did not notice")
+
+
+def broken(seed: int) -> str:
+    try:
+        run_schedule(seed)
+    except PromiseBrokenError as error:
+        return str(error)
+    return ""
+
+
+def test_thresholds_twice_as_high_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = thresholds.threshold
+    monkeypatch.setattr(promise, "threshold", lambda limit, **given: 2 * right(limit, **given))
+    until_broken("is allowed", "is off by")
+
+
+def test_thresholds_that_do_not_halve_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = thresholds.threshold
+    monkeypatch.setattr(promise, "threshold", lambda limit, **given: right(limit, **given | {"failures": 0}))
+    until_broken("is allowed", "is off by")
+
+
+def test_failures_that_are_not_made_durable_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.ShardStore, "failed", lambda self, **given: None)
+    until_broken("failures are on record")
+
+
+def test_backups_of_the_batch_itself_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = store.ShardStore.load
+    monkeypatch.setattr(store.ShardStore, "load", lambda self, batch_max: load(self, batch_max=batch_max + 1))
+    until_broken()
+
+
+def test_lost_backups_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(found: Manifest, batch_max: int) -> Manifest:
+        return replace(found, records=())
+
+    monkeypatch.setattr(store, "_up_to", forgetful)
+    until_broken()
+
+
+def test_a_window_whose_end_is_not_backed_up_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shard, "cleared", property(lambda self: False))
+    until_broken()
+
+
+def test_a_rollback_that_undoes_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgets(self: Cells) -> None:
+        self._scalars[2] = 0  # how many chunks the undo holds
+
+    right = Cells.rollback
+
+    def rollback(self: Cells) -> None:
+        forgets(self)
+        right(self)
+
+    monkeypatch.setattr(Cells, "rollback", rollback)
+    until_broken("is not as it should be", "put out something else")
+
+
+def test_items_that_are_not_replayed_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opened.OpenOperator, "replay", lambda self, **given: ())
+    until_broken("is not as it should be", "put out something else")
+
+
+def test_a_sketch_that_is_not_compensated_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CountMin, "recovered", lambda self, loss: None)
+    until_broken("too low")
+
+
+def test_feedback_that_is_not_told_to_be_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = feedback.Mailbox.take
+
+    def silent(self: feedback.Mailbox, edge: Any, *, batch: int) -> feedback.Taken:
+        return replace(take(self, edge, batch=batch), lost=0)
+
+    monkeypatch.setattr(feedback.Mailbox, "take", silent)
+    until_broken("was fed back something else")
+
+
+def test_checkpoints_that_come_late_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    due = Keeper._due
+
+    def late(self: Keeper, divergence: float, allowed: float, tuples: int) -> bool:
+        lazy = isinstance(self._promise.protection, keeper.Checkpoint) and self._batch % 4
+        return False if lazy else due(self, divergence, allowed, tuples)
+
+    monkeypatch.setattr(Keeper, "_due", late)
+    until_broken("lost batches")
+
+
+def test_damage_that_is_kept_secret_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = store.ShardStore.load
+
+    def secretive(self: store.ShardStore, *, batch_max: int) -> store.Restored:
+        return replace(load(self, batch_max=batch_max), complete=True, lost_chunks=0, damage=())
+
+    monkeypatch.setattr(store.ShardStore, "load", secretive)
+    until_broken()
+
+
+def test_a_recovery_that_starts_one_window_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember = Shard.remember
+
+    def backwards(self: Shard, *, window: int, forgotten: int, failed_at: int) -> None:
+        remember(self, window=window - (window > 0), forgotten=forgotten, failed_at=failed_at)
+
+    monkeypatch.setattr(Shard, "remember", backwards)
+    until_broken("ends the windows", "is not as it should be")
+
+
+def test_the_distances_are_those_of_the_primitives() -> None:
+    from spillway.soak.contents import same
+
+    assert same({"a": np.array([1, 2]), "b": {1: 2}}, {"a": np.array([1, 2]), "b": {1: 2}})
+    assert not same({"a": np.array([1, 2])}, {"a": np.array([1, 3])})
+    assert same({"a": 1, "b": 2}, {"a": 1, "b": 3}, left_out=("b",))
