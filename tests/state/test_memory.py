@@ -115,11 +115,11 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["lock", "header", "sums.live"])
+@pytest.mark.parametrize("name", [".shard.lock", "shard/header", "shard/sums.live"])
 def test_a_folder_in_the_place_of_a_file(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).mkdir()
+    (tmp_path / name).mkdir(parents=True)
     with pytest.raises(StateMemoryError, match="Is a directory"):
-        open_shard(tmp_path, **STATE)
+        open_shard(tmp_path / "shard", **STATE)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere: see the read-only mount")

@@ -241,7 +241,7 @@ def replace_header(content: bytes) -> Callable[[Path], None]:
     ("spoil", "said"),
     [
         (overwrite_word(2, FINGERPRINT + 1), "holds the state of another graph"),
-        (overwrite_word(1, 9), r"not written by this version of Spillway \(format 9, wanted 2\)"),
+        (overwrite_word(1, 9), r"not written by this version of Spillway \(format 9, wanted 3\)"),
         (overwrite_word(0, 5), "not the header of a shard"),
         (replace_header(b"a note"), "not the header of a shard"),
         (replace_header(b"a note of more than one word, from someone else"), "not the header of a shard"),
@@ -260,7 +260,7 @@ def test_foreign_memory_is_refused_untouched(spoil: Callable[[Path], None], said
 def test_a_shard_whose_folder_was_made_anew_is_refused(tmp_path: Path) -> None:
     mine = Story(tmp_path / "shard").tell("batch")
     shutil.rmtree(tmp_path / "shard")
-    with pytest.raises(StateError, match="No such file"), mine.opened.shard.lock():
+    with pytest.raises(StateError, match="removed or made anew"), mine.opened.shard.lock():
         pass
     theirs = Story(tmp_path / "shard").tell("batch")
     before = files(tmp_path / "shard")

@@ -245,11 +245,14 @@ class Cells:
     def promote(self) -> None:
         if not self._tracked:
             return
-        if self._scalars[ASIDE_LENGTH]:  # positions have another meaning in this backup than in the one before
-            self._saved.array[:] = 0
-            self._gaps.array[:] = 0
-            self._chunks.array[:, CHANGED] = 0
         ids = np.flatnonzero(self._chunks.array[:, STAGED])
+        if self._scalars[ASIDE_LENGTH]:
+            # Positions have another meaning in this backup than in the one before, so it holds every chunk there is;
+            # what was staged is not asked, because that is forgotten already if this was cut short and is repeated.
+            ids = self.all_chunks()
+            self._saved.array[ids.size * CHUNK_CELLS :] = 0
+            self._gaps.array[ids.size :] = 0
+            self._chunks.array[ids.size :, CHANGED] = 0
         live = self._live.array.reshape(-1, CHUNK_CELLS)
         self._saved.array.reshape(-1, CHUNK_CELLS)[ids] = live[ids]
         self._settle(ids)

@@ -2,13 +2,13 @@
 
 import json
 import os
-import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from spillway.errors import StateMemoryError
+from spillway.state.locks import LOCK
 from spillway.state.memory import memory_error
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -65,10 +65,16 @@ def claim(folder: Path, *, graph: str, checkpoint: str = "") -> None:
 
 
 def wipe(folder: Path) -> None:
-    """Lose all shard memory in ``folder``, as a machine that stops does; the claim stays."""
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        if entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
+    """Lose all shard memory in ``folder``, as a machine that stops does; the claim stays, and so do locks."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        if Path(parent) == folder:
+            continue
+        for name in names:
+            if not name.endswith(LOCK):
+                with suppress(FileNotFoundError):  # a living run replaces and removes files meanwhile
+                    os.unlink(os.path.join(parent, name))
+        with suppress(OSError):  # locks are left in it
+            os.rmdir(parent)
 
 
 def look_at(folder: Path) -> StateFolder:

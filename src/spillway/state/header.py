@@ -15,7 +15,7 @@ from spillway.state.arrays import SCALARS
 from spillway.state.memory import Region
 
 MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
-FORMAT = 2
+FORMAT = 3
 NONE = -1  # no batch; as a version: empty
 NO_UNDO = -2  # there is nothing to roll back to
 ARRAYS_MAX = 256
@@ -48,6 +48,7 @@ class Word(IntEnum):
     FAILED_AT = 21  # in a sliding window: where the last failure lies
     UNDO_FAILED_AT = 22
     CLEARED = 23  # 1 if this batch emptied the shard
+    BOOT = 24  # the start of the machine in which this memory was made: see boot
     ARRAYS = 32
 
 
@@ -89,15 +90,23 @@ UNDONE = {
 _WORDS = Word.ARRAYS + ARRAYS_MAX * SCALARS
 
 
-def open_header(folder: Path, *, fingerprint: int) -> Region:
-    """The header in ``folder``, made if there is none; one of another layout is refused untouched."""
+def open_header(folder: Path, *, fingerprint: int, boot: int) -> Region:
+    """The header in ``folder``, made if there is none; one of another layout is refused untouched.
+
+    What another boot left is lost memory: it is removed, with all that lies beside it.
+    """
     header = Region(folder / "header", np.int64)
+    if _of_another_boot(header, boot):
+        for path in folder.iterdir():
+            path.unlink()
+        header = Region(folder / "header", np.int64)
     whole_words = header.path.stat().st_size == header.bytes
     if whole_words and not header.array[: Word.MAGIC + 1].any():
         header.reserve(_WORDS)
         words = header.array
         words[Word.FORMAT] = FORMAT
         words[Word.FINGERPRINT] = fingerprint
+        words[Word.BOOT] = boot
         for word, value in AT_FIRST.items():
             words[word] = value
         words[Word.MAGIC] = MAGIC
@@ -115,3 +124,9 @@ def open_header(folder: Path, *, fingerprint: int) -> Region:
             f"another folder, or 'spillway clean' it."
         )
     return header
+
+
+def _of_another_boot(header: Region, boot: int) -> bool:
+    words = header.array
+    ours = len(words) == _WORDS and words[Word.MAGIC] == MAGIC and words[Word.FORMAT] == FORMAT
+    return bool(ours and words[Word.BOOT] != boot)

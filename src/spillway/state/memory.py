@@ -11,6 +11,7 @@ the driver that wrote it, and opening it costs no deserialisation. Three rules k
   process that still has the old one mapped goes on reading it, where truncating would end it with SIGBUS.
 * What is mapped and what is remembered of the file come from one descriptor, so that a file which another process
   replaces or makes larger at that moment is never taken for the one that was mapped.
+* A file has its name at all times, whenever a process is killed: another one that has it mapped looks for it by name.
 """
 
 import errno
@@ -72,11 +73,11 @@ class Region:
 
     def set_aside(self) -> None:
         """Drop all content, but so that ``take_back`` can undo it."""
-        fresh = self._replacement()
-        fresh.unlink(missing_ok=True)
-        _allocate(fresh, 0)
+        self.replace(0)
+        self.forget_aside()  # whoever was killed while forgetting it left it
         try:
-            os.replace(self.path, self._aside())
+            # A second name rather than another one: a kill between two renames would leave no file of this name.
+            os.link(self.path, self._aside())
         except OSError as error:
             raise memory_error(self.path, error) from error
         self.adopt()
@@ -85,6 +86,8 @@ class Region:
         """Have again what was set aside; may be repeated."""
         if self.has_aside():
             os.replace(self._aside(), self.path)
+            # Renaming a file to another name of the same file does nothing: then it was not yet replaced.
+            self.forget_aside()
             self._map()
 
     def has_aside(self) -> bool:

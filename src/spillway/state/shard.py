@@ -30,13 +30,12 @@ which N can be rolled back: divergence is measured from a backup of N then, and 
 A recovery begins with a reset and sets ``RECOVERING`` until it is complete; killed before, it leaves a mixture, which
 the next to take the lock drops.
 
-One process at a time works on a shard: ``lock`` is an flock, which the kernel releases when its holder dies. Open
+One process at a time works on a shard: ``lock`` is an flock, which the kernel releases when its holder dies. Its file
+lies beside the folder, so that memory which is wiped while a task works on it is not given to a second one. Open
 shards are kept mapped between batches (a fresh mapping pays a page fault for every page it touches); whoever takes
 the lock first maps again what another process made larger or replaced. A folder that was wiped meanwhile is refused.
 """
 
-import fcntl
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,7 +47,9 @@ import numpy.typing as npt
 from spillway.errors import GraphError, StateError
 from spillway.state.appended import Appended
 from spillway.state.arrays import SCALARS, Array, Cells
+from spillway.state.boot import this_boot
 from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, UNDONE, Word, open_header
+from spillway.state.locks import LOCK, holding
 from spillway.state.memory import Region, memory_error
 
 __all__ = ["NONE", "NO_UNDO", "Derived", "Shard", "ValidCounts"]
@@ -80,7 +81,7 @@ class Shard:
     another graph and is refused untouched.
     """
 
-    def __init__(self, folder: Path, *, fingerprint: int, tracked: bool) -> None:
+    def __init__(self, folder: Path, *, fingerprint: int, tracked: bool, boot: int | None = None) -> None:
         self.folder = folder
         self.arrays: list[Array] = []
         self.derived: list[Derived] = []
@@ -90,7 +91,7 @@ class Shard:
         except OSError as error:
             raise memory_error(folder / "header", error) from error
         with self._alone():
-            self._header = open_header(folder, fingerprint=fingerprint)
+            self._header = open_header(folder, fingerprint=fingerprint, boot=this_boot() if boot is None else boot)
             self._inode = self._header_inode()
 
     # -- allocation: called by primitives while they are bound, always in the same order ----------------------
@@ -359,16 +360,8 @@ class Shard:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        path = self.folder / "lock"
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise memory_error(path, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with holding(self.folder.with_name(f".{self.folder.name}{LOCK}")):
             yield
-        finally:
-            os.close(descriptor)
 
     def _scalars(self, name: str) -> npt.NDArray[Any]:
         """The words of the header that belong to the next array."""
