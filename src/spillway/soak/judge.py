@@ -8,8 +8,8 @@ operator's divergence:
     Nothing                the shard is as a shadow of the batches since its last loss
     Checkpoint             the shard is as a shadow of all batches but those between a backup and a loss, and these
                            hold less than the interval: fewer tuples than it, or batches committed within less than it
-    Approximate            d(shadow, shard) <= theta / n · (1 - 2^-k), in a decaying window theta / n · k; no sketch under
-                           ``max`` is ever too low; all keys above phi are reported
+    Approximate            d(shadow, shard) <= theta / n · (1 - 2^-k), in a decaying window theta / n · k; no sketch
+                           under ``max`` is ever too low; all keys that reach phi are reported
     Exact, UpstreamBackup  the shard, and what it puts out, are as the shadow
     all                    without a loss that is felt, the shard and what it puts out are as the shadow
 
@@ -123,12 +123,9 @@ class Judge:
             # Recoveries that were cut short count as failures, for which counters are raised although nothing is lost.
             raised = found[kept.compensated] - ideal[kept.compensated]
             most = self._allowed(memory, felt + memory.recoveries_cut_short) * _ROUNDING
-            demand(
-                bool((raised >= 0).all()), f"{memory.name} has a counter too low by {-raised.min()} after batch {batch}"
-            )
-            demand(
-                bool((raised <= most).all()), f"{memory.name} has a counter off by {raised.max()}; {most} is allowed"
-            )
+            low, high = int(raised.min()), int(raised.max())
+            demand(low >= 0, f"{memory.name} has a counter too low by {-low} after batch {batch}")
+            demand(high <= most, f"{memory.name} is off by {high} after batch {batch}; {most} is allowed")
             apart.pop(kept.compensated)
         off = kept.weight * sum(apart.values())
         demand(off <= allowed, f"{memory.name} is off by {off} after batch {batch}; {allowed} is allowed: {apart}")
@@ -146,12 +143,12 @@ class Judge:
         """What a sketch says of each key is never too low, and not too high by more than its counters are."""
         if not memory.kept.compensated or memory.kept.reports:
             return
-        tables = [_table(some, "out") for some in (outs, ideal)]
-        if tables[0] is None or tables[1] is None:
-            demand(tables[0] is tables[1], f"{memory.name} put out estimates of other keys in batch {batch}")
+        found, best = _table(outs, "out"), _table(ideal, "out")
+        if found is None or best is None:
+            demand(found is best, f"{memory.name} put out estimates of other keys in batch {batch}")
             return
-        keys = [column for column in tables[0].column_names if column != "value"]
-        found, best = (table.sort_by([(column, "ascending") for column in keys]) for table in tables)
+        keys = [column for column in found.column_names if column != "value"]
+        found, best = (table.sort_by([(column, "ascending") for column in keys]) for table in (found, best))
         same_keys = all(found[column].equals(best[column]) for column in keys)
         demand(same_keys, f"{memory.name} put out estimates of other keys in batch {batch}")
         low = np.asarray(found["value"]) - np.asarray(best["value"])
@@ -212,9 +209,10 @@ class Judge:
         masses = self._masses[kept.name, memory.shard]
         mass = 0.0 if hops is not None and hops.ended else masses.get(batch - 1, 0.0)
         for _, part in given.tuples():
+            counted = part
             if hops is not None and isinstance(kept.window, Hopping):
-                part = part.filter(pa.array(windows_of(kept.window, hops, part) == hops.open))
-            mass += kept.mass_of(part)
+                counted = part.filter(pa.array(windows_of(kept.window, hops, part) == hops.open))
+            mass += kept.mass_of(counted)
         masses[batch] = mass
         found = kept.mass(shadow.contents())
         demand(found == mass, f"{memory.name} adds up to {found} without faults; its tuples to {mass}, batch {batch}")

@@ -174,7 +174,7 @@ class Sliding(Block):
 
     def add(self, graph: Graph, streams: list[Stream], making: Making) -> Stream:
         step = timedelta(microseconds=making.times.step_us)
-        extents = {"size": self.size, "every": self.every}
+        extents: dict[str, Any] = {"size": self.size, "every": self.every}
         if self.timed:
             # So many steps of time hold at most so many tuples of a key, since each has a number of its own.
             extents = {name: steps * step for name, steps in extents.items()} | {"rows_max": self.size, "time": "at"}

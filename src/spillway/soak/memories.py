@@ -91,10 +91,8 @@ class Memory:
         if isinstance(protection, Approximate):
             demand(self.tampered or math.isfinite(loss.divergence_max), f"{self.name} has no bound: {loss}")
         self.untold = loss.damage or self.untold
-        if math.isinf(loss.divergence_max) and (
-            damaged or isinstance(protection, Exact | UpstreamBackup | Approximate)
-        ):
-            self.void = True
+        bounded = isinstance(protection, Exact | UpstreamBackup | Approximate)
+        self.void |= math.isinf(loss.divergence_max) and (damaged or bounded)
         if isinstance(protection, Checkpoint) and not self.void:
             self._check_interval(protection, loss)
         self.holds = self._saved.get(loss.backup_batch, ())
