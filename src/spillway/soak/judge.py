@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import CheckedGraph, Edge
-from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, UpstreamBackup
+from spillway.graph.protections import Approximate, Exact, UpstreamBackup
 from spillway.graph.windows import Decaying, Hopping
 from spillway.operators.feedback import Taken
 from spillway.operators.operator import Operator, Out
@@ -102,18 +102,28 @@ class Judge:
             return
         operator = run.shard(*place)
         found, ideal = read(operator), shadow.contents()
-        felt = memory.losses_felt(batch)
-        if isinstance(memory.kept.protection, Approximate) and felt:
-            self._check_bound(memory, batch, operator, found, ideal)
+        approximate = isinstance(memory.kept.protection, Approximate)
+        if approximate and memory.losses_said(batch):
             self._check_estimates(memory, batch, given.put_out, outs)
+        else:
+            self._check_outs(memory, batch, given.put_out, outs)
+        if approximate and memory.losses_felt(batch):
+            self._check_bound(memory, batch, operator, found, ideal)
             return
         which = f"batch {batch}" if whole else f"batches {held}"
-        unbounded = isinstance(memory.kept.protection, Nothing | Checkpoint) and memory.losses
-        left_out = memory.kept.confessions if unbounded else ()
+        left_out = memory.confessions
         alike = same(found, ideal, left_out)
         demand(alike, f"{memory.name} is not as it should be after {which}: {differing(found, ideal, left_out)}")
-        alike = _same_outs(given.put_out, outs, left_out)
-        demand(alike, f"{memory.name} put out something else in batch {batch} than it should")
+
+    def _check_outs(self, memory: Memory, batch: int, outs: list[Out], ideal: list[Out]) -> None:
+        for port in sorted({out.port for out in (*outs, *ideal)}):
+            found, best = _table(outs, port), _table(ideal, port)
+            if found is not None and best is not None:
+                columns = [name for name in found.column_names if name not in memory.confessions]
+                alike = in_order(found.select(columns)).equals(in_order(best.select(columns)))
+            else:
+                alike = found is best
+            demand(alike, f"{memory.name}, port {port!r}, put out {_short(found)} in batch {batch}, not {_short(best)}")
 
     def _check_bound(self, memory: Memory, batch: int, operator: Operator, found: Contents, ideal: Contents) -> None:
         kept, felt = memory.kept, memory.losses_felt(batch)
@@ -252,14 +262,8 @@ def _table(outs: list[Out], port: str) -> pa.Table | None:
     return pa.Table.from_batches(batches) if batches else None
 
 
-def _same_outs(some: list[Out], others: list[Out], left_out: tuple[str, ...]) -> bool:
-    for port in {out.port for out in (*some, *others)}:
-        one, other = _table(some, port), _table(others, port)
-        if (one is None) != (other is None):
-            return False
-        if one is None or other is None:
-            continue
-        columns = [name for name in one.column_names if name not in left_out]
-        if not in_order(one.select(columns)).equals(in_order(other.select(columns))):
-            return False
-    return True
+def _short(table: pa.Table | None) -> str:
+    if table is None:
+        return "nothing"
+    text = str(in_order(table).to_pylist())
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -46,10 +46,20 @@ class Memory:
     def losses(self) -> int:
         return len(self.felt_from)
 
+    @property
+    def confessions(self) -> tuple[str, ...]:
+        """What need not be as in a shadow, because it says that something was lost."""
+        unbounded = isinstance(self.kept.protection, Nothing | Checkpoint) and self.losses
+        return self.kept.confessions if unbounded else ()
+
     def losses_felt(self, batch: int) -> int:
         """Those whose cost can be in the state after a batch: a hopping window forgets what came before it."""
         last_end = max((earlier for earlier, ended in self.ended.items() if ended and earlier <= batch), default=-1)
         return sum(begun > last_end for begun in self.felt_from)
+
+    def losses_said(self, batch: int) -> int:
+        """Those whose cost can be in what a batch puts out: what it says of a window that ends in it, too."""
+        return max(self.losses_felt(batch - 1), self.losses_felt(batch))
 
     def batches(self, batch: int) -> tuple[int, ...]:
         """The batches a shadow must hold to be compared with this shard after ``batch``."""
