@@ -169,9 +169,8 @@ class _Choosing:
         return self._pick([None, None, hopping, hopping, hopping, Decaying()])
 
     def _protection(self) -> Protection:
-        """Any protection; one bound in two is of the size of what the input does to a state."""
-        tuples = max(self._tuples, 1)
-        theta = float(self._pick([0.0, 0.3, 3.0, 0.02 * tuples, 0.1 * tuples, 0.5 * tuples, 3.0 * tuples, 1e6]))
+        """Any protection; most bounds are of the size of what the input does to a state."""
+        theta = float(self._pick([0.0, 1e6, *10 ** self._random.uniform(0.0, np.log10(6.0 * self._tuples + 6.0), 6)]))
         exact: list[Protection] = [
             Exact(),
             Exact(items=True),

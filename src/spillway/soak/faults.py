@@ -42,6 +42,9 @@ class Fault(StrEnum):
     DAMAGE = "damage"  # a file of the backups is damaged
 
 
+_LOSSES = (Fault.WIPE, Fault.LOSE_OPERATOR, Fault.LOSE_SHARD)  # chosen twice as often as others
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """A fault that was chosen, and whether it found anything to break."""
@@ -82,7 +85,7 @@ class Faults:
 
     def strike(self, batch: int) -> Event:
         """Choose a fault and let it happen."""
-        faults = [fault for fault in Fault if self._damages or fault is not Fault.DAMAGE]
+        faults = [*_LOSSES, *(fault for fault in Fault if self._damages or fault is not Fault.DAMAGE)]
         fault = self._pick(faults)
         told = len(self._world.story)
         self._world.story.append(f"{fault} …")
