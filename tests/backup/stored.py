@@ -37,7 +37,7 @@ class Stored:
         """Back up a batch that changed these chunks."""
         store = store or self.store
         self.content = {**self.content, **changed}
-        coming = store.coming(batch=batch, after=self.after)
+        coming = store.coming(batch=batch, after=self.after, failures=0)
         if fresh:
             coming = replace(coming, whole=True, fresh=True)
         record = save(store, coming, batch, self.content if coming.whole else changed, self.content)

@@ -8,9 +8,10 @@ import pytest
 from tests.backup.bench import listing
 
 from spillway.backup import manifest as manifests
+from spillway.backup.envelope import envelope_checksum
 from spillway.backup.files import LocalFiles
 from spillway.backup.manifest import Manifest, Record, Standing, read_newest
-from spillway.errors import BackupError, ForeignBackupError, NewerFormatError
+from spillway.errors import ForeignBackupError, NewerFormatError
 
 RECORD = Record(
     name=manifests.segment_name(batch=4, number=2),
@@ -99,8 +100,8 @@ def test_none_readable_is_said(tmp_path: Path, files: LocalFiles) -> None:
     for name in files.names():
         (tmp_path / name).write_bytes(b"?")
     before = listing(tmp_path)
-    with pytest.raises(BackupError, match="None of the 2 manifests"):
-        read(files)
+    found = read(files)
+    assert found is not None and (found.records, found.damaged, found.failures) == ((), 2, 2)
     assert listing(tmp_path) == before
 
 
@@ -133,7 +134,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatc
 
 def test_a_newer_format_may_have_any_body(tmp_path: Path, files: LocalFiles) -> None:
     body = "not even JSON"
-    envelope = {"format": 9, "checksum": manifests._envelope_checksum(9, body), "body": body}
+    envelope = {"format": 9, "checksum": envelope_checksum(9, body), "body": body}
     (tmp_path / "manifest-00000003.json").write_text(json.dumps(envelope))
     with pytest.raises(NewerFormatError):
         read(files)

@@ -20,7 +20,7 @@ class Trap:
 
     operation: int  # counted from the one that comes next
     done: bool  # whether it is done before the error
-    error: Callable[[], Exception]
+    error: Callable[[], BaseException]
 
 
 class FaultyFiles(MemoryFileSystem):  # type: ignore[misc]

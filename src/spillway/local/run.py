@@ -9,6 +9,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from spillway.backup.keeper import Observer, ignore
+from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
 from spillway.graph.graph import CheckedGraph, Graph
@@ -28,7 +29,8 @@ class LocalRun:
 
     ``state`` is a folder for shard memory (by default a temporary one, removed by ``close``) and ``backups`` a durable
     folder or URL. A run made with the same ``state`` and ``backups`` and the right ``batch`` goes on where an earlier
-    one stopped, as Spark does from its checkpoint.
+    one stopped, as Spark does from its checkpoint. In the folder ``checkpoint``, if there is one, it is noted how far
+    backups must reach, so that a later run is not misled by an older copy of them.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class LocalRun:
         *,
         state: Path | None = None,
         backups: str | None = None,
+        checkpoint: str | None = None,
         batch: int = 0,
         clock: Clock | None = None,
         observe: Observer = ignore,
@@ -61,6 +64,7 @@ class LocalRun:
         """The batch that comes next."""
         self.progress: list[ShardProgress] = []
         self._backups = backups
+        self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._clock = clock or SystemClock()
         self._observe = observe
         self._open: dict[tuple[str, int], OpenOperator] = {}
@@ -101,6 +105,7 @@ class LocalRun:
                 leaving += self._apply(stage, index, tuples, progress)
         for name, outlet in self._outlets.items():
             outlet.write([batch for edge, batch in leaving if edge.node == name], self.batch)
+        self._reach.note(progress)
         self.progress += progress
         self.batch += 1
         return True
@@ -170,6 +175,7 @@ class LocalRun:
                 backups=self._backups,
                 clock=self._clock,
                 observe=self._observe,
+                reached=self._reach.of,
             )
             self._open[operator.name, index] = opened
         return opened

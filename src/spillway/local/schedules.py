@@ -116,7 +116,7 @@ def run_schedule(seed: int) -> ScheduleResult:
         FaultyFiles.clear_instance_cache()
 
 
-class _KilledError(Exception):
+class _KilledError(BaseException):
     """The process, or the task, is gone."""
 
 

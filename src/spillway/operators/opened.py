@@ -1,5 +1,6 @@
 """An operator with its state at hand: one shard opened in one process."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from spillway.backup.files import open_files
 from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Keeper, Observer, ignore
 from spillway.backup.promise import Loss, Promise
+from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
@@ -16,6 +18,14 @@ from spillway.graph.graph import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.operators.turn import replayed
 from spillway.state.shard import Shard
+
+ReachedOf = Callable[[str, int], Reached]
+"""What is noted, apart from its backups, of a shard of an operator."""
+
+
+def not_noted(operator: str, shard: int) -> Reached:
+    """Nothing is."""
+    return NOT_NOTED
 
 
 class OpenOperator:
@@ -34,6 +44,7 @@ class OpenOperator:
         backups: str | None,
         clock: Clock | None = None,
         observe: Observer = ignore,
+        reached: ReachedOf = not_noted,
     ) -> None:
         self.clock = clock or SystemClock()
         layout = operator.describe_state()
@@ -66,7 +77,15 @@ class OpenOperator:
             downstream_outputs_max=graph.downstream_outputs_max(operator.name),
             windowing=operator.windowing,
         )
-        self.keeper = Keeper(self.shard, promise, self, store, clock=self.clock, observe=observe)
+        self.keeper = Keeper(
+            self.shard,
+            promise,
+            self,
+            store,
+            clock=self.clock,
+            observe=observe,
+            reached=lambda: reached(operator.name, index),
+        )
         self._own_backup = type(operator).backup is not Operator.backup
         self._own_divergence = type(operator).divergence is not Operator.divergence
 
@@ -91,8 +110,9 @@ class OpenOperator:
             if parts is None:
                 missing.append(f"the items of batch {batch} are missing or damaged")
                 continue
-            tuples = replayed(self.operator, self, parts)
-            self.shard.settle(seq=self.operator.seq, tuples=tuples)
+            self.shard.next_replayed()
+            turn = replayed(self.operator, self, parts)
+            self.shard.settle(seq=turn.seq, tuples=turn.tuples)
         return tuple(missing)
 
     def recovered(self, loss: Loss) -> None:

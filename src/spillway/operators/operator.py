@@ -80,7 +80,7 @@ class Operator:
         self.shards = shards
         self.windowing = window
         self._protect = protect
-        self.seq = -1  # the highest seen in this batch
+        self.seq = -1  # the highest seen so far by this shard, or heard of at the end of a window; -1 before any
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
         self.opened_state: Mapping[str, Primitive] = {}  # the primitives at work on a shard, once opened
 

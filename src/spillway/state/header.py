@@ -18,6 +18,7 @@ MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
 FORMAT = 3
 NONE = -1  # no batch; as a version: empty
 NO_UNDO = -2  # there is nothing to roll back to
+NOWHERE = -(2**63)  # no seq, no window, no position: all of these may be below zero
 ARRAYS_MAX = 256
 
 
@@ -36,7 +37,7 @@ class Word(IntEnum):
     SEQ = 9
     UNDO_SEQ = 10
     BACKUP_VERSION = 11
-    BACKUP_TIME_MS = 12
+    BACKUP_TIME_MS = 12  # on a clock that is never set and lasts as long as memory does: see clock
     STAGED_TIME_MS = 13
     TUPLES = 14  # applied since the last backup that counts
     UNDO_TUPLES = 15
@@ -58,19 +59,19 @@ AT_FIRST = {
     Word.UNDO_VERSION: NO_UNDO,
     Word.STAGED: NONE,
     Word.FAILURES: 0,
-    Word.SEQ: NONE,
-    Word.UNDO_SEQ: NONE,
+    Word.SEQ: NOWHERE,
+    Word.UNDO_SEQ: NOWHERE,
     Word.BACKUP_VERSION: NONE,
     Word.BACKUP_TIME_MS: 0,
     Word.STAGED_TIME_MS: 0,
     Word.TUPLES: 0,
     Word.UNDO_TUPLES: 0,
-    Word.WINDOW: NONE,
-    Word.UNDO_WINDOW: NONE,
+    Word.WINDOW: NOWHERE,
+    Word.UNDO_WINDOW: NOWHERE,
     Word.FORGOTTEN: 0,
     Word.UNDO_FORGOTTEN: 0,
-    Word.FAILED_AT: NONE,
-    Word.UNDO_FAILED_AT: NONE,
+    Word.FAILED_AT: NOWHERE,
+    Word.UNDO_FAILED_AT: NOWHERE,
     Word.CLEARED: 0,
 }
 """What an empty shard says, in the order it is written: killed in between, the shard still counts as empty.
