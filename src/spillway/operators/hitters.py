@@ -67,6 +67,7 @@ class LocalSketch(CountMin):
     """
 
     outputs = ("sketch", "candidates")
+    parameters = ("by", "phi", "least")
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class LocalSketch(CountMin):
                 f"{theta:,g} and phi {phi:,}" + (f", with {items:,g} items of {largest:,}." if items * largest else ".")
             )
         self.key = ()  # tuples are shared out by number
+        self.phi = phi
         self.least = (phi - hidden) / shards
         self.candidates = KeySet(key="string")  # each a JSON list of the values of the key columns
 
