@@ -12,7 +12,8 @@ from typing import Literal
 
 from spillway.backup.envelope import seal, unseal
 from spillway.backup.files import Files
-from spillway.errors import ForeignBackupError, NewerFormatError
+from spillway.errors import ForeignBackupError
+from spillway.state.meaning import Meaning, refusal
 
 FORMAT = 3
 
@@ -73,7 +74,7 @@ class Manifest:
     graph: str
     operator: str
     shard: int
-    layout: str  # everything the arrays depend on; another one means another graph
+    meaning: dict[str, str]  # of the state: see ``state.meaning``
     failures: int
     records: tuple[Record, ...] = ()
     damaged: int = 0  # newer manifests found unreadable or missing since the last backup that needs no other
@@ -83,25 +84,16 @@ class Manifest:
         return f"manifest-{self.number:08d}.json"
 
 
-def read_newest(files: Files, *, graph: str, operator: str, shard: int, layout: str) -> Manifest | None:
-    """The newest intact manifest; None if there never was one.
+def read_newest(files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning) -> Manifest | None:
+    """The newest intact manifest; None if there never was one. One of another shard or another meaning is refused.
 
     Each newer one that is damaged may have been the note of a failure, so each counts as one. If none can be read, all
     that is known is that there were some.
     """
-    names = manifest_names(files.names())
-    for damaged, name in enumerate(reversed(names)):
-        manifest = _parse(files.read(name), files, name)
-        if manifest is None:
-            continue
-        found = (manifest.graph, manifest.operator, manifest.shard, manifest.layout)
-        if found != (graph, operator, shard, layout):
-            raise ForeignBackupError(
-                f"Backups in {files.place} were written by another graph: they are of operator "
-                f"{manifest.operator!r} of graph {manifest.graph!r} with state {manifest.layout}; operator "
-                f"{operator!r} of graph {graph!r} with state {layout} was wanted. Name another folder."
-            )
-        return replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
+    found, names = _newest(files)
+    if found is not None:
+        check_ours(found, files, graph=graph, operator=operator, shard=shard, meaning=meaning)
+        return found
     if not names:
         return None
     return Manifest(
@@ -109,10 +101,37 @@ def read_newest(files: Files, *, graph: str, operator: str, shard: int, layout: 
         graph=graph,
         operator=operator,
         shard=shard,
-        layout=layout,
+        meaning=dict(meaning),
         failures=len(names),
         damaged=len(names),
     )
+
+
+def find_newest(files: Files) -> Manifest | None:
+    """The newest intact manifest, whosever it is; None if there is none that can be read."""
+    return _newest(files)[0]
+
+
+def _newest(files: Files) -> tuple[Manifest | None, list[str]]:
+    names = manifest_names(files.names())
+    for damaged, name in enumerate(reversed(names)):
+        manifest = _parse(files.read(name), files, name)
+        if manifest is not None:
+            counted = replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
+            return counted, names
+    return None, names
+
+
+def check_ours(found: Manifest, files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning) -> None:
+    """Refuse a manifest of another shard, or of an operator that meant something else then."""
+    if (found.graph, found.operator, found.shard) != (graph, operator, shard):
+        raise ForeignBackupError(
+            f"Backups in {files.place} were written by another graph: they are of operator {found.operator!r} of graph "
+            f"{found.graph!r}, shard {found.shard}; operator {operator!r} of graph {graph!r}, shard {shard}, was "
+            f"wanted. Name another folder."
+        )
+    if found.meaning != meaning:
+        raise ForeignBackupError(refusal(operator, found.meaning, meaning, of=f"its backups in {files.place} were"))
 
 
 def write(files: Files, manifest: Manifest) -> None:
@@ -143,7 +162,7 @@ def number_of(name: str) -> int:
 
 def _parse(data: bytes, files: Files, name: str) -> Manifest | None:
     """The manifest, or None if it is damaged."""
-    body = unseal(data, format_max=FORMAT, what=f"Manifest {name} in {files.place}", error=NewerFormatError)
+    body = unseal(data, format=FORMAT, what=f"Manifest {name} in {files.place}")
     if body is None:
         return None
     records = tuple(

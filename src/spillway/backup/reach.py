@@ -103,7 +103,7 @@ def _read(files: Files) -> dict[str, Reached]:
         data = files.read(NAME)
     except FileNotFoundError:
         return {}
-    body = unseal(data, format_max=FORMAT, what=f"The note {NAME} in {files.place}", error=BackupError)
+    body = unseal(data, format=FORMAT, what=f"The note {NAME} in {files.place}")
     if body is None:
         return {}
     place = f"{files.place}/{NAME}"

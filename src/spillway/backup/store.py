@@ -31,6 +31,7 @@ from spillway.backup.files import Files
 from spillway.backup.manifest import AT_FIRST, Kind, Manifest, Record, Standing
 from spillway.backup.segments import Chunks, checksum, decode, encode
 from spillway.state.kernels import CHUNK_BYTES
+from spillway.state.meaning import Meaning, fingerprint
 from spillway.state.shard import NONE
 
 CHANGED_MAX = 128  # changed backups between two whole ones
@@ -80,12 +81,12 @@ class Restored:
 class ShardStore:
     """The backup folder of one shard; every method is called under the shard's lock."""
 
-    def __init__(self, files: Files, *, graph: str, operator: str, shard: int, layout: str, arrays: int) -> None:
+    def __init__(self, files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning, arrays: int) -> None:
         self._files = files
         self._graph = graph
         self._operator = operator
         self._shard = shard
-        self._layout = layout
+        self._meaning = dict(meaning)
         self._arrays = arrays
         self._cached: Manifest | None = None
 
@@ -284,7 +285,7 @@ class ShardStore:
             graph=self._graph,
             operator=self._operator,
             shard=self._shard,
-            layout=self._layout,
+            meaning=self._meaning,
             failures=failures,
         )
 
@@ -294,7 +295,7 @@ class ShardStore:
         newest = manifests.manifest_names(names)[-1:]
         if self._cached is None or newest != [self._cached.name]:
             self._cached = manifests.read_newest(
-                self._files, graph=self._graph, operator=self._operator, shard=self._shard, layout=self._layout
+                self._files, graph=self._graph, operator=self._operator, shard=self._shard, meaning=self._meaning
             )
         return self._cached, names
 
@@ -316,7 +317,7 @@ class ShardStore:
         self._files.tidy(lambda name: manifests.number_of(name) > 0 and name not in kept)
 
     def _identity(self, name: str) -> str:
-        return f"{self._graph}/{self._operator}/{self._shard}/{self._layout}/{name}"
+        return f"{self._graph}/{self._operator}/{self._shard}/{fingerprint(self._meaning)}/{name}"
 
 
 def _up_to(found: Manifest, batch_max: int) -> Manifest:

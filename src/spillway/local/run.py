@@ -19,6 +19,7 @@ from spillway.local.sinks import Outlet
 from spillway.operators.feedback import Mailbox
 from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
+from spillway.operators.resuming import check_resumable
 from spillway.operators.segment import Leaving, Segment
 from spillway.records.progress import ShardProgress
 from spillway.state.folders import claim, default_root, wipe
@@ -54,6 +55,7 @@ class LocalRun:
                     f"Source {name!r} is a Spark DataFrame, which only Spark can read. Give it a trace or a generator."
                 )
             self._feeds[name] = source.feed
+        check_resumable(self._graph, state=state, backups=backups, batch=batch)
         self._temporary = state is None
         if state is None:
             default_root().mkdir(parents=True, exist_ok=True, mode=0o700)

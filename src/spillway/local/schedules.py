@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from spillway.backup.files import open_files
 from spillway.backup.keeper import Step
-from spillway.backup.manifest import read_newest
+from spillway.backup.manifest import find_newest
 from spillway.backup.promise import Loss
 from spillway.clock import ManualClock
 from spillway.errors import BoundLostError
@@ -32,7 +32,7 @@ from spillway.local.faulty_files import FaultyFiles, Trap
 from spillway.local.judge import Ideal, Judge, PromiseBrokenError, in_order
 from spillway.local.run import LocalRun
 from spillway.local.subjects import NAME, SCHEMA, State, Watch
-from spillway.operators.opened import shard_folder
+from spillway.operators.opened import backup_folder, shard_folder
 from spillway.seeds import generator
 from spillway.state.folders import default_root
 
@@ -330,11 +330,10 @@ class _Schedule:
         """The failures of each shard on durable record."""
         if not self._protection.keeps_backups:
             return []
-        operator = self._subject.operator(protect=self._protection, shards=self._shards, watch=lambda loss: None)
-        layout, noted = operator.describe_state(), []
+        noted = []
         for index in range(self._shards):
-            files = open_files(self._files.address, GRAPH, NAME, f"{index:04d}-of-{self._shards:04d}")
-            found = read_newest(files, graph=GRAPH, operator=NAME, shard=index, layout=layout)
+            files = open_files(self._files.address, GRAPH, NAME, backup_folder(index, shards=self._shards))
+            found = find_newest(files)
             assert found is not None
             noted.append(found.failures)
         return noted

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import xxhash
 
 from spillway.backup.files import open_files
 from spillway.backup.items import ItemLog
@@ -15,6 +14,7 @@ from spillway.backup.store import ShardStore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
 from spillway.graph.graph import CheckedGraph
+from spillway.operators.meaning import enter_memory, meaning_of, memory_meaning
 from spillway.operators.operator import Operator
 from spillway.operators.turn import replayed
 from spillway.state.shard import Shard
@@ -47,25 +47,22 @@ class OpenOperator:
         reached: ReachedOf = not_noted,
     ) -> None:
         self.clock = clock or SystemClock()
-        layout = operator.describe_state()
         shards = graph.shards_of(operator.name)
         keeps_backups = operator.protect.keeps_backups
-        self.shard = Shard(
-            shard_folder(state, graph.name, operator.name, index),
-            fingerprint=_fingerprint(graph.name, operator.name, layout, shards, keeps_backups),
-            tracked=keeps_backups,
-        )
+        folder = shard_folder(state, graph.name, operator.name, index)
+        fingerprint = enter_memory(folder, operator, memory_meaning(graph, operator))
+        self.shard = Shard(folder, fingerprint=fingerprint, tracked=keeps_backups)
         self.operator = operator.opened(self.shard, graph.output_schemas(operator.name))
         store = None
         if keeps_backups:
             if backups is None:
                 raise _wants_backups(operator)
             store = ShardStore(
-                open_files(backups, graph.name, operator.name, f"{index:04d}-of-{shards:04d}"),
+                open_files(backups, graph.name, operator.name, backup_folder(index, shards=shards)),
                 graph=graph.name,
                 operator=operator.name,
                 shard=index,
-                layout=layout,
+                meaning=meaning_of(graph, operator),
                 arrays=len(self.shard.arrays),
             )
         self.items = open_items(operator, index, graph=graph, backups=backups)
@@ -133,9 +130,9 @@ def shard_folder(state: Path, graph: str, operator: str, index: int) -> Path:
     return state / graph / operator / f"{index:04d}"
 
 
-def _fingerprint(*parts: object) -> int:
-    """A signed 64-bit number that stands for everything the layout of memory depends on."""
-    return xxhash.xxh3_64_intdigest("\0".join(map(str, parts)).encode()) - 2**63
+def backup_folder(index: int, *, shards: int) -> str:
+    """The folder of a shard below that of its operator's backups."""
+    return f"{index:04d}-of-{shards:04d}"
 
 
 def _wants_backups(operator: Operator) -> GraphError:

@@ -24,10 +24,12 @@ from spillway.errors import GraphError, RunError, SpillwayError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
+from spillway.operators.resuming import check_resumable
 from spillway.records.progress import ShardProgress
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.compile import compile_graph
+from spillway.spark.offsets import next_batch
 from spillway.spark.settings import check_one_machine, query_settings, session
 from spillway.spark.sinks import Outlets
 from spillway.spark.task import RunContext, portable
@@ -96,6 +98,7 @@ class Run:
         assert checkpoint is not None
         checkpoint = _absolute(checkpoint)
         self.state = state or default_root() / _state_name(self._graph.name, checkpoint)
+        check_resumable(self._graph, state=self.state, backups=backups, batch=next_batch(spark, checkpoint))
         self._rows: list[ShardProgress] = []
         self._lock = threading.Lock()
         self._reported = spark.sparkContext.accumulator([], _Rows())
