@@ -371,3 +371,28 @@ def test_a_task_that_finds_another_meaning_refuses_too(stopped: Places) -> None:
         shutil.copytree(stopped.folder / "other", stopped.backups)
         with pytest.raises(ForeignBackupError, match="written: key was 'k' and is 'k2'"):
             run.step()
+
+
+class TestWhatIsPassedOver:
+    """What does not concern this run, or what only the shard can judge that needs it."""
+
+    def test_backups_that_cannot_be_read(self, stopped: Places) -> None:
+        for manifest in stopped.backups.rglob("manifest-*.json"):
+            manifest.write_bytes(b"?")
+        graph = graph_of(count())
+        sw.LocalRun(graph, state=stopped.state, backups=str(stopped.backups), batch=3).close()
+        lose_memory(stopped)
+        with pytest.raises(BackupError, match="None of the 2 manifests"):
+            stopped.run(count(), batch=3)
+
+    def test_backups_of_other_shards_beside_ones_own(self, stopped: Places) -> None:
+        for index in range(3):
+            other = stopped.backups / f"g/c/{index:04d}-of-0003"
+            shutil.copytree(stopped.backups / "g/c/0000-of-0002", other)
+        assert max(stopped.run(count(), batch=3)["count"].to_pylist()) == 6
+
+    def test_files_of_others(self, stopped: Places) -> None:
+        for folder in (stopped.state / "g", stopped.state / "g/c", stopped.backups / "g", stopped.backups / "g/c"):
+            (folder / "notes").mkdir()
+            (folder / "readme.txt").write_text("not ours")
+        assert max(stopped.run(count(), batch=3)["count"].to_pylist()) == 6
