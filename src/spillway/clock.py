@@ -2,7 +2,8 @@
 
 Two readings, because they answer different questions. `now_s` is the date, for records people read and for
 comparing machines; it may jump when the machine's clock is set. `monotonic_s` only goes forward, and only
-differences between two readings in one process mean anything: durations and intervals use it.
+differences between two readings in one boot of one machine mean anything, in whichever processes: durations and
+intervals use it.
 
 >>> clock = ManualClock(now_s=1_000.0)
 >>> clock.advance(2.5)
@@ -23,7 +24,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds since some moment in this process's past; never goes back."""
+        """Seconds since some moment in this machine's past; never goes back while it runs."""
         ...
 
 

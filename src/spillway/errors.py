@@ -8,7 +8,7 @@
     │   └── StaleAttemptError    an attempt of a batch older than what the shard holds
     ├── BackupError              the backup store cannot do what was asked
     │   ├── BoundLostError       a shard can no longer keep its bound
-    │   ├── ForeignBackupError   the backups were written by another graph
+    │   ├── ForeignBackupError   the backups were written by another graph, or mean something else
     │   └── NewerFormatError     the backups were written in a newer format than this version reads
     ├── ModelError               a net, a measure or a parameter of a model that may not run
     ├── RunError                 a run on Spark failed
@@ -81,7 +81,7 @@ class BoundLostError(BackupError):
 
 
 class ForeignBackupError(BackupError):
-    """The backups found were written by another graph, so recovering from them would mix two states."""
+    """The backups found were written by another graph or mean something else: recovering would mix two states."""
 
 
 class NewerFormatError(BackupError):

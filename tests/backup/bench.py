@@ -22,7 +22,7 @@ from spillway.state.shard import Shard
 Changes = Mapping[int, float]
 
 
-class KilledError(Exception):
+class KilledError(BaseException):
     """Stands for a process that ends on the spot."""
 
 
@@ -100,7 +100,7 @@ class Bench:
 
     def new_store(self) -> ShardStore:
         return ShardStore(
-            self.files, graph="graph", operator="bench", shard=0, layout=self._vector.describe(), arrays=1
+            self.files, graph="graph", operator="bench", shard=0, meaning={"state": self._vector.describe()}, arrays=1
         )
 
     def lose_memory(self) -> None:
@@ -115,7 +115,7 @@ class Bench:
             if changes:
                 self.vector.add(np.array(list(changes)), np.array(list(changes.values())))
                 self.keeper.applying()
-            return self.keeper.commit(seq=batch * 10, tuples=len(changes))
+            return self.keeper.commit(seq=batch * 10 if changes else None, tuples=len(changes))
 
     def dies(self, batch: int, changes: Changes, step: Step) -> None:
         """An attempt that ends at a step."""

@@ -16,7 +16,7 @@ ARRAYS = 2
 
 
 def new_store(files: Files) -> ShardStore:
-    return ShardStore(files, graph="graph", operator="flows", shard=0, layout="layout", arrays=ARRAYS)
+    return ShardStore(files, graph="graph", operator="flows", shard=0, meaning={"state": "Vector"}, arrays=ARRAYS)
 
 
 def moment(batch: int, *, failures: int = 0) -> Moment:
@@ -37,7 +37,7 @@ class Stored:
         """Back up a batch that changed these chunks."""
         store = store or self.store
         self.content = {**self.content, **changed}
-        coming = store.coming(batch=batch, after=self.after)
+        coming = store.coming(batch=batch, after=self.after, failures=0)
         if fresh:
             coming = replace(coming, whole=True, fresh=True)
         record = save(store, coming, batch, self.content if coming.whole else changed, self.content)

@@ -114,16 +114,16 @@ def test_damage_outside_of_all_chunks_does_not_end_the_bound(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("how", ["torn", "missing"])
-def test_a_lost_manifest_with_memory_alive_makes_the_next_backup_whole(bench: Bench, how: str) -> None:
+def test_a_lost_manifest_with_memory_alive_makes_it_be_backed_up_anew(bench: Bench, how: str) -> None:
     newest = bench.backups / bench.manifest.name
     if how == "torn":
         newest.write_bytes(newest.read_bytes()[:100])
     else:
         newest.unlink()
     bench.open()
-    bench.apply(3, {200: 5})
-    record = bench.manifest.records[-1]
-    assert (record.kind, record.fresh) == ("whole", True)
+    assert "memory was whole" in bench.apply(3, {200: 5}).damage
+    anew = bench.manifest.records[-2]
+    assert (anew.batch, anew.kind, anew.fresh) == (2, "whole", True)
     bench.lose_memory()
     progress = bench.apply(4, {})
     assert progress.damage == ""
@@ -137,7 +137,8 @@ def test_a_lost_manifest_of_a_fresh_backup(bench: Bench) -> None:
     (bench.backups / bench.manifest.name).write_bytes(b"torn")
     bench.open()
     bench.apply(4, {1: 5})
-    assert bench.manifest.records[-1].fresh
+    anew = bench.manifest.records[-2]
+    assert (anew.batch, anew.kind, anew.fresh) == (3, "whole", True)
     bench.lose_memory()
     assert bench.apply(5, {}).damage == ""
     assert bench.values == total(BASE, {0: 76, 1: 5})
@@ -187,3 +188,15 @@ def test_a_damaged_table_of_the_operators_own(tmp_path: Path) -> None:
     bench.lose_memory()
     assert bench.apply(3, {}).damage == ""
     assert bench.values == {0: 1, 2: 1}
+
+
+def test_a_manifest_that_only_noted_a_failure_and_was_deleted(tmp_path: Path) -> None:
+    """Otherwise one threshold would be used twice."""
+    bench = Bench(tmp_path, Approximate(80.0))
+    bench.apply(0, {0: 30})
+    bench.lose_memory()
+    assert bench.apply(1, {0: 1}).threshold == 20.0
+    (bench.backups / bench.manifest.name).unlink()
+    bench.lose_memory()
+    progress = bench.apply(2, {0: 1})
+    assert (progress.threshold, progress.failures) == (10.0, 2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.backup.bench import KilledError
 
 from spillway.backup.files import Files, LocalFiles, RemoteFiles, open_files
 from spillway.soak.faulty_files import FaultyFiles, Trap
@@ -134,8 +135,8 @@ def test_a_remote_write_that_dies_leaves_the_file_whole_or_unseen(operation: int
     disk = FaultyFiles(name="dies")
     files = open_files(disk.address)
     files.write("one", b"1")
-    disk.arm(Trap(operation=operation, done=done, error=RuntimeError))
-    with pytest.raises(RuntimeError):
+    disk.arm(Trap(operation=operation, done=done, error=KilledError))
+    with pytest.raises(KilledError):
         files.write("two", b"2")
     disk.arm(None)
     written = operation == 1 and done

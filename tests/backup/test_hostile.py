@@ -82,7 +82,7 @@ def test_a_table_with_a_bomb_in_its_schema_is_only_data(tmp_path: Path, watch: W
     stored = Stored(LocalFiles(tmp_path))
     schema = pa.schema([pa.field("value", pa.int64(), metadata=HOSTILE)], metadata={"pickle": BOMB})
     table = pa.Table.from_arrays([pa.array([1, 2])], schema=schema)
-    stored.store.save_table(table, stored.store.coming(batch=0, after=-1), moment(0))
+    stored.store.save_table(table, stored.store.coming(batch=0, after=-1, failures=0), moment(0))
     with watch() as seen:
         restored = new_store(stored.files).load(batch_max=0)
     assert not seen

@@ -8,9 +8,10 @@ import pytest
 from tests.backup.bench import listing
 
 from spillway.backup import manifest as manifests
+from spillway.backup.envelope import envelope_checksum
 from spillway.backup.files import LocalFiles
 from spillway.backup.manifest import Manifest, Record, Standing, read_newest
-from spillway.errors import BackupError, ForeignBackupError, NewerFormatError
+from spillway.errors import ForeignBackupError, NewerFormatError
 
 RECORD = Record(
     name=manifests.segment_name(batch=4, number=2),
@@ -29,7 +30,8 @@ RECORD = Record(
     bytes=1000,
     checksum="00",
 )
-OLD = Manifest(number=1, graph="graph", operator="flows", shard=3, layout="Vector", failures=1)
+MEANING = {"class": "Sums", "state": "Vector"}
+OLD = Manifest(number=1, graph="graph", operator="flows", shard=3, meaning=MEANING, failures=1)
 NEW = replace(OLD, number=2, failures=1, records=(RECORD,))
 
 
@@ -42,7 +44,7 @@ def files(tmp_path: Path) -> LocalFiles:
 
 
 def read(files: LocalFiles, *, graph: str = "graph", operator: str = "flows", shard: int = 3) -> Manifest | None:
-    return read_newest(files, graph=graph, operator=operator, shard=shard, layout="Vector")
+    return read_newest(files, graph=graph, operator=operator, shard=shard, meaning=MEANING)
 
 
 FALLEN_BACK = replace(OLD, damaged=1, failures=OLD.failures + 1)
@@ -99,8 +101,8 @@ def test_none_readable_is_said(tmp_path: Path, files: LocalFiles) -> None:
     for name in files.names():
         (tmp_path / name).write_bytes(b"?")
     before = listing(tmp_path)
-    with pytest.raises(BackupError, match="None of the 2 manifests"):
-        read(files)
+    found = read(files)
+    assert found is not None and (found.records, found.damaged, found.failures) == ((), 2, 2)
     assert listing(tmp_path) == before
 
 
@@ -116,9 +118,21 @@ def test_another_graphs_backups_are_refused(
     assert listing(tmp_path) == before
 
 
-def test_another_layout_is_refused(files: LocalFiles) -> None:
-    with pytest.raises(ForeignBackupError, match=r"with state Vector;.*with state Matrix was wanted"):
-        read_newest(files, graph="graph", operator="flows", shard=3, layout="Matrix")
+def test_another_meaning_is_refused(tmp_path: Path, files: LocalFiles) -> None:
+    before = listing(tmp_path)
+    with pytest.raises(ForeignBackupError, match=r"'flows' means .* written: state was Vector and is Matrix. Put it"):
+        read_newest(files, graph="graph", operator="flows", shard=3, meaning={**MEANING, "state": "Matrix"})
+    assert listing(tmp_path) == before
+
+
+def test_an_older_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(manifests, "FORMAT", 2)
+        manifests.write(files, replace(NEW, number=3))
+    before = listing(tmp_path)
+    with pytest.raises(ForeignBackupError, match=r"have format 2 .* earlier version of Spillway wrote; this one reads"):
+        read(files)
+    assert listing(tmp_path) == before
 
 
 def test_a_newer_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +147,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatc
 
 def test_a_newer_format_may_have_any_body(tmp_path: Path, files: LocalFiles) -> None:
     body = "not even JSON"
-    envelope = {"format": 9, "checksum": manifests._envelope_checksum(9, body), "body": body}
+    envelope = {"format": 9, "checksum": envelope_checksum(9, body), "body": body}
     (tmp_path / "manifest-00000003.json").write_text(json.dumps(envelope))
     with pytest.raises(NewerFormatError):
         read(files)

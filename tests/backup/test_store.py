@@ -40,8 +40,8 @@ def test_a_folder_that_nothing_was_born_in(files: Files) -> None:
     assert new_store(files).manifest() is None
     with pytest.raises(FileNotFoundError):
         new_store(files).load(batch_max=0)
-    with pytest.raises(FileNotFoundError):
-        new_store(files).coming(batch=0, after=-1)
+    coming = new_store(files).coming(batch=5, after=3, failures=2)
+    assert (coming.whole, coming.fresh, coming.base.failures, coming.base.records) == (True, True, 2, ())
     assert files.names() == []
 
 
@@ -201,14 +201,16 @@ def test_loading_changes_nothing(tmp_path: Path) -> None:
     before = listing(tmp_path)
     for batch_max in range(-1, 6):
         stored.store.load(batch_max=batch_max)
-        stored.store.coming(batch=batch_max + 1, after=2)
+        stored.store.coming(batch=batch_max + 1, after=2, failures=0)
     assert listing(tmp_path) == before
 
 
 def test_a_table_of_the_operators_own(stored: Stored) -> None:
     tables = [pa.table({"x": [batch] * 3, "y": ["a", None, "c"]}) for batch in range(4)]
     for batch, table in enumerate(tables):
-        record = stored.store.save_table(table, stored.store.coming(batch=batch, after=batch - 1), moment(batch))
+        record = stored.store.save_table(
+            table, stored.store.coming(batch=batch, after=batch - 1, failures=0), moment(batch)
+        )
         assert record.kind == "custom"
     for batch_max, batch in [(9, 3), (3, 3), (2, 2)]:
         restored = stored.store.load(batch_max=batch_max)
@@ -219,7 +221,7 @@ def test_a_table_of_the_operators_own(stored: Stored) -> None:
 
 
 def test_chunks_after_tables_start_anew(stored: Stored) -> None:
-    stored.store.save_table(pa.table({"x": [1]}), stored.store.coming(batch=0, after=-1), moment(0))
+    stored.store.save_table(pa.table({"x": [1]}), stored.store.coming(batch=0, after=-1, failures=0), moment(0))
     stored.after = 0
     assert stored.save(1, {(0, 0): 1}).kind == "whole"
     assert content_of(stored.store.load(batch_max=1)) == {(0, 0): 1}
@@ -228,15 +230,15 @@ def test_chunks_after_tables_start_anew(stored: Stored) -> None:
 
 def test_memory_compared_with_another_backup_than_the_newest_starts_anew(stored: Stored) -> None:
     stored.save(0, BIG)
-    assert not stored.store.coming(batch=1, after=0).whole
+    assert not stored.store.coming(batch=1, after=0, failures=0).whole
     for after in (-1, 5):
-        coming = stored.store.coming(batch=1, after=after)
+        coming = stored.store.coming(batch=1, after=after, failures=0)
         assert coming.whole and coming.fresh
 
 
 def test_valid_counts_say_how_long_each_array_was(stored: Stored) -> None:
     stored.save(0, {(0, 0): 1, (0, 1): 1, (1, 0): 1})
-    coming = stored.store.coming(batch=1, after=0)
+    coming = stored.store.coming(batch=1, after=0, failures=0)
     save(stored.store, coming, 1, {(0, 1): 2}, {(0, 2): 0, (1, 0): 0})
     restored = stored.store.load(batch_max=1)
     assert restored.counts == (48, 16)

@@ -4,13 +4,14 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spillway.errors import GraphError, InputError
 from spillway.graph import Decaying, Hopping, Sliding
-from spillway.graph.windows import mark_batch
+from spillway.graph.windows import NO_MARKS, Marks, mark_batch, marks_of
 
 
 def tuples(seqs: list[int], **columns: pa.Array) -> pa.RecordBatch:
@@ -38,7 +39,7 @@ def test_windows_that_make_no_sense_are_refused(kind: type, given: dict[str, obj
 def test_times_are_told_in_microseconds() -> None:
     at = pa.array([datetime(1970, 1, 1, 0, 0, second) for second in (0, 4, 5, 11)], pa.timestamp("ms"))
     window = Hopping(time="at", length=timedelta(seconds=5))
-    assert window.marks(tuples([1, 2, 3, 4], at=at)).tolist() == [0, 1, 2]
+    assert window.marks(tuples([1, 2, 3, 4], at=at)).windows.tolist() == [0, 1, 2]
 
 
 def test_a_tuple_without_a_time_is_refused() -> None:
@@ -49,7 +50,8 @@ def test_a_tuple_without_a_time_is_refused() -> None:
 def test_a_punctuation_is_the_last_tuple_of_its_window() -> None:
     window = Hopping(punctuation="last")
     batch = tuples([10, 11, 12, 13], last=pa.array([False, True, None, False]))
-    assert window.marks(batch).tolist() == [11]
+    marks = window.marks(batch)
+    assert (marks.windows.tolist(), marks.lasts.tolist()) == ([11], [11])
     labels, begins = window.ends(np.array([11]), 4)
     assert labels == [4, 5]
     assert window.places(batch, begins).tolist() == [0, 0, 1, 1]
@@ -60,37 +62,41 @@ def test_a_decaying_window_wants_nothing_of_its_input() -> None:
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 60), max_size=20), min_size=1, max_size=6),
+    st.lists(st.lists(st.integers(-60, 60), max_size=20), min_size=1, max_size=6),
     st.integers(1, 7),
     st.integers(1, 3),
 )
 def test_every_tuple_is_in_its_own_window_or_a_later_one(batches: list[list[int]], length: int, senders: int) -> None:
     """Against a plain model: windows end in order, once each, and none before a later one has begun."""
     window = Hopping(time="at", length=length)
-    is_open, ended = -1, list[int]()
+    is_open, ended = None, list[int]()
     for times in batches:
         shares = [
             tuples(list(range(len(part))), at=pa.array(part, pa.int64()))
             for part in (times[i::senders] for i in range(senders))
         ]
         marks = [window.marks(share) for share in shares if share.num_rows]
-        labels, begins = window.ends(np.concatenate([np.empty(0, np.int64), *marks]), is_open)
+        told = NO_MARKS.merged(*marks)
+        labels, begins = window.ends(told.windows, is_open)
         assert len(labels) == len(begins) + 1
+        lasts = window.lasts(told, begins)
         for share in shares:
             for place, row in zip(window.places(share, begins), share["at"].to_pylist(), strict=True):
                 assert labels[place] == max(row // length, labels[0])
+        for place in range(len(labels)):
+            seqs = [
+                seq for share in shares
+                for seq, at in zip(share["seq"].to_pylist(), window.places(share, begins), strict=True) if at <= place
+            ]  # fmt: skip
+            assert lasts[place] == max(seqs, default=None)
         ended += labels[:-1]
-        assert labels[0] == is_open or is_open == -1
+        assert is_open in (None, labels[0])
         is_open = labels[-1]
     assert ended == sorted(set(ended))
     assert all(label < is_open for label in ended)
 
 
 def test_marks_go_to_every_shard() -> None:
-    batch = mark_batch(np.array([3, 5]), 2)
-    assert list(zip(batch["seq"].to_pylist(), batch["mark"].to_pylist(), strict=True)) == [
-        (0, 3),
-        (0, 5),
-        (1, 3),
-        (1, 5),
-    ]
+    batch = mark_batch(Marks(np.array([3, 5]), np.array([38, 52])), 2)
+    assert [tuple(row.values()) for row in batch.to_pylist()] == [(0, 3, 38), (0, 5, 52), (1, 3, 38), (1, 5, 52)]
+    assert marks_of([batch.filter(pc.equal(batch["seq"], 1))]).lasts.tolist() == [38, 52]

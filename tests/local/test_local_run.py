@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import spillway as sw
 from spillway.backup import Step
-from spillway.errors import GraphError, StateError
+from spillway.errors import GraphError
 
 SCHEMA = pa.schema(
     [pa.field("seq", pa.int64(), nullable=False), pa.field("word", pa.string()), pa.field("value", pa.int64())]
@@ -199,14 +199,6 @@ def test_temporary_state_is_removed(tmp_path: Path) -> None:
 def test_backups_must_be_named_where_they_are_needed() -> None:
     with sw.LocalRun(build()) as run, pytest.raises(GraphError, match="name a durable folder with backups="):
         run.step()
-
-
-def test_state_of_another_graph_is_refused(tmp_path: Path) -> None:
-    with sw.LocalRun(build(sw.Nothing()), state=tmp_path) as run:
-        run.step()
-    other = sw.LocalRun(build(sw.Exact()), state=tmp_path, backups=str(tmp_path / "b"))
-    with pytest.raises(StateError, match="another graph or of operators with other settings"):
-        other.step()
 
 
 class _Column:

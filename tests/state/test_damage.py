@@ -54,7 +54,7 @@ def recover(opened: Opened, lost: set[tuple[int, int]], *, older: dict[tuple[int
         valid_counts.append(valid)
     shard.mend(valid_counts)
     shard.adopt()
-    shard.recovered(version=0, backup_version=0, failures=1, seq=0, time_s=0)
+    shard.recovered(version=0, backup_version=0, failures=1, time_s=0)
 
 
 def known_strings(lost: set[tuple[int, int]], *, first: int) -> list[int]:

@@ -103,7 +103,7 @@ class Filmed:
             array.load(ids, payload, count)
         shard.mend([np.full(len(ids), count, np.int64) for ids, _, count in saved])
         shard.adopt()
-        shard.recovered(version=version, backup_version=version, failures=1, seq=NONE, time_s=0)
+        shard.recovered(version=version, backup_version=version, failures=1, time_s=0)
 
 
 @pytest.fixture

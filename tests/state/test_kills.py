@@ -117,7 +117,7 @@ def live_on(folder: Path, words: list[Any], say: processes.Say) -> None:
             if shard.version == len(words) - 1:
                 shard.reset()
                 shard.adopt()
-                shard.recovered(version=-1, backup_version=-1, failures=0, seq=-1, time_s=0)
+                shard.recovered(version=-1, backup_version=-1, failures=0, time_s=0)
         batch = shard.version + 1
         with opened.batch(backup=batch % 2 == 0):
             apply(opened, batch, words[batch])

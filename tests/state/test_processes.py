@@ -111,7 +111,7 @@ def test_what_one_reset_the_other_maps_again(tmp_path: Path) -> None:
         with theirs.shard.lock():
             theirs.shard.reset()
             theirs.shard.adopt()
-            theirs.shard.recovered(version=3, backup_version=3, failures=1, seq=0, time_s=0)
+            theirs.shard.recovered(version=3, backup_version=3, failures=1, time_s=0)
         with theirs.batch():
             theirs["counts"].add(np.array([7]), 7)
 

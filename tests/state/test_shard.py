@@ -72,7 +72,7 @@ class Story:
         self.opened.shard.reset()
 
     def recovered(self) -> None:
-        self.opened.shard.recovered(version=NONE, backup_version=NONE, failures=1, seq=NONE, time_s=0)
+        self.opened.shard.recovered(version=NONE, backup_version=NONE, failures=1, time_s=0)
 
 
 def applied(*batches: int) -> dict[str, Any]:
@@ -209,12 +209,12 @@ def test_recovery_words(tmp_path: Path) -> None:
     shard.adopt()
     assert shard.version == NONE
     story.opened["total"].write(3)  # as a hook that compensates for the loss does
-    shard.recovered(version=6, backup_version=4, failures=2, seq=99, time_s=1.5)
-    assert (shard.version, shard.backup_version, shard.failures, shard.seq) == (6, 4, 2, 99)
+    shard.recovered(version=6, backup_version=4, failures=2, time_s=1.5)
+    assert (shard.version, shard.backup_version, shard.failures, shard.seq) == (6, 4, 2, None)
     assert (shard.backup_time_s, shard.can_roll_back) == (1.5, False)
     assert shard.divergence() == 3, "what was added after the recovery is not in the backup"
     story.tell("batch", "roll back")
-    assert (story.opened.contents(), shard.version, shard.seq) == ({"table": {}, "total": 3}, 6, 99)
+    assert (story.opened.contents(), shard.version, shard.seq) == ({"table": {}, "total": 3}, 6, None)
 
 
 # -- refusals -----------------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ fsspec writes it under a temporary name and moves it. Names are never reused, so
 """
 
 import contextlib
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -88,6 +89,17 @@ class LocalFiles:
             sync_folder(folder.parent)
 
 
+@contextlib.contextmanager
+def _as_os_error(doing: str) -> Iterator[None]:
+    """Whatever a file system of fsspec raises is an error of the system to us: each has exceptions of its own."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(errno.EIO, f"{doing}: {type(error).__name__}: {error}") from error
+
+
 class RemoteFiles:
     """A folder on any fsspec file system."""
 
@@ -100,19 +112,21 @@ class RemoteFiles:
         return str(self._fs.unstrip_protocol(self._folder))
 
     def write(self, name: str, data: Any) -> None:
-        self._fs.makedirs(self._folder, exist_ok=True)
-        temporary = f"{self._folder}/{UNFINISHED}{name}"
-        self._fs.pipe_file(temporary, bytes(data))
-        self._fs.mv(temporary, f"{self._folder}/{name}")
+        with _as_os_error(f"writing {name}"):
+            self._fs.makedirs(self._folder, exist_ok=True)
+            temporary = f"{self._folder}/{UNFINISHED}{name}"
+            self._fs.pipe_file(temporary, bytes(data))
+            self._fs.mv(temporary, f"{self._folder}/{name}")
 
     def read(self, name: str) -> bytes:
-        return bytes(self._fs.cat_file(f"{self._folder}/{name}"))
+        with _as_os_error(f"reading {name}"):
+            return bytes(self._fs.cat_file(f"{self._folder}/{name}"))
 
     def names(self) -> list[str]:
         return sorted(name for name in self._entries() if not name.startswith(UNFINISHED))
 
     def remove(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), _as_os_error(f"removing {name}"):
             self._fs.rm_file(f"{self._folder}/{name}")
 
     def tidy(self, unwanted: Callable[[str], bool]) -> None:
@@ -122,8 +136,9 @@ class RemoteFiles:
 
     def _entries(self) -> list[str]:
         try:
-            self._fs.invalidate_cache(self._folder)
-            found = self._fs.ls(self._folder, detail=False)
+            with _as_os_error("listing the folder"):
+                self._fs.invalidate_cache(self._folder)
+                found = self._fs.ls(self._folder, detail=False)
         except FileNotFoundError:
             return []
         return [path.rstrip("/").rsplit("/", 1)[-1] for path in found]

@@ -50,7 +50,10 @@ class ItemLog:
         """The tuples of a batch by part; None if they are missing or damaged."""
         for name in self._files.names():
             if _batch_of(name) == batch:
-                data = pa.py_buffer(self._files.read(name))
+                try:
+                    data = pa.py_buffer(self._files.read(name))
+                except FileNotFoundError:
+                    return None  # gone since the folder was listed
                 return _decode(data) if name == f"items-{batch:010d}-{checksum(data)}.arrow" else None
         return None
 

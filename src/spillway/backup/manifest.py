@@ -6,16 +6,16 @@ Manifests and segments are numbered together and no number is used twice: a segm
 belongs to a backup that was never finished, or to a manifest that is missing.
 """
 
-import json
 import re
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
+from spillway.backup.envelope import seal, unseal
 from spillway.backup.files import Files
-from spillway.backup.segments import checksum
-from spillway.errors import BackupError, ForeignBackupError, NewerFormatError
+from spillway.errors import ForeignBackupError
+from spillway.state.meaning import Meaning, refusal
 
-FORMAT = 2
+FORMAT = 3
 
 _MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
 _SEGMENT = re.compile(r"segment-(-?\d+)-(\d{8,})\.arrow")
@@ -27,9 +27,9 @@ Kind = Literal["whole", "changed", "custom"]
 class Standing:
     """Where a shard's windows stand; see ``graph.windows``."""
 
-    window: int = -1  # the one that is open
+    window: int | None = None  # the one that is open
     forgotten: int = 0  # failures that no longer count
-    failed_at: int = -1  # in a sliding window: where the last failure that counts lies
+    failed_at: int | None = None  # in a sliding window: where the last failure that counts lies
 
 
 AT_FIRST = Standing()
@@ -44,7 +44,7 @@ class Record:
     fresh: bool  # made because earlier ones were damaged: nothing before it may stand in for a part of it
     emptied: bool  # made in a batch that dropped all state first: positions had another meaning before
     batch: int
-    seq: int
+    seq: int | None
     failures: int
     standing: Standing
     divergence: float
@@ -74,7 +74,7 @@ class Manifest:
     graph: str
     operator: str
     shard: int
-    layout: str  # everything the arrays depend on; another one means another graph
+    meaning: dict[str, str]  # of the state: see ``state.meaning``
     failures: int
     records: tuple[Record, ...] = ()
     damaged: int = 0  # newer manifests found unreadable or missing since the last backup that needs no other
@@ -84,34 +84,59 @@ class Manifest:
         return f"manifest-{self.number:08d}.json"
 
 
-def read_newest(files: Files, *, graph: str, operator: str, shard: int, layout: str) -> Manifest | None:
-    """The newest intact manifest; None if there never was one.
+def read_newest(files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning) -> Manifest | None:
+    """The newest intact manifest; None if there never was one. One of another shard or another meaning is refused.
 
-    Each newer one that is damaged may have been the note of a failure, so each counts as one.
+    Each newer one that is damaged may have been the note of a failure, so each counts as one. If none can be read, all
+    that is known is that there were some.
     """
+    found, names = _newest(files)
+    if found is not None:
+        check_ours(found, files, graph=graph, operator=operator, shard=shard, meaning=meaning)
+        return found
+    if not names:
+        return None
+    return Manifest(
+        number=number_of(names[-1]),
+        graph=graph,
+        operator=operator,
+        shard=shard,
+        meaning=dict(meaning),
+        failures=len(names),
+        damaged=len(names),
+    )
+
+
+def find_newest(files: Files) -> Manifest | None:
+    """The newest intact manifest, whosever it is; None if there is none that can be read."""
+    return _newest(files)[0]
+
+
+def _newest(files: Files) -> tuple[Manifest | None, list[str]]:
     names = manifest_names(files.names())
     for damaged, name in enumerate(reversed(names)):
         manifest = _parse(files.read(name), files, name)
-        if manifest is None:
-            continue
-        found = (manifest.graph, manifest.operator, manifest.shard, manifest.layout)
-        if found != (graph, operator, shard, layout):
-            raise ForeignBackupError(
-                f"Backups in {files.place} were written by another graph: they are of operator "
-                f"{manifest.operator!r} of graph {manifest.graph!r} with state {manifest.layout}; operator "
-                f"{operator!r} of graph {graph!r} with state {layout} was wanted. Name another folder."
-            )
-        return replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
-    if names:
-        raise BackupError(f"None of the {len(names)} manifests in {files.place} can be read: its backups are lost.")
-    return None
+        if manifest is not None:
+            counted = replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
+            return counted, names
+    return None, names
+
+
+def check_ours(found: Manifest, files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning) -> None:
+    """Refuse a manifest of another shard, or of an operator that meant something else then."""
+    if (found.graph, found.operator, found.shard) != (graph, operator, shard):
+        raise ForeignBackupError(
+            f"Backups in {files.place} were written by another graph: they are of operator {found.operator!r} of graph "
+            f"{found.graph!r}, shard {found.shard}; operator {operator!r} of graph {graph!r}, shard {shard}, was "
+            f"wanted. Name another folder."
+        )
+    if found.meaning != meaning:
+        raise ForeignBackupError(refusal(operator, found.meaning, meaning, of=f"its backups in {files.place} were"))
 
 
 def write(files: Files, manifest: Manifest) -> None:
     """Make a manifest durable."""
-    text = json.dumps(asdict(manifest), sort_keys=True)
-    envelope = {"format": FORMAT, "checksum": _envelope_checksum(FORMAT, text), "body": text}
-    files.write(manifest.name, json.dumps(envelope).encode())
+    files.write(manifest.name, seal(asdict(manifest), format=FORMAT))
 
 
 def manifest_names(names: list[str]) -> list[str]:
@@ -137,26 +162,11 @@ def number_of(name: str) -> int:
 
 def _parse(data: bytes, files: Files, name: str) -> Manifest | None:
     """The manifest, or None if it is damaged."""
-    try:
-        envelope = json.loads(data)
-        format, text = envelope["format"], envelope["body"]
-        if _envelope_checksum(format, text) != envelope["checksum"]:
-            return None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    body = unseal(data, format=FORMAT, what=f"Manifest {name} in {files.place}")
+    if body is None:
         return None
-    # The checksum covers the format, so that a flipped bit in it is not taken for a newer version.
-    if format > FORMAT:
-        raise NewerFormatError(
-            f"Backups in {files.place} have format {format} ({name}); this version of Spillway reads up to {FORMAT}. "
-            f"Use the newer version, or name another folder."
-        )
-    body = json.loads(text)
     records = tuple(
         Record(**{**record, "counts": tuple(record["counts"]), "standing": Standing(**record["standing"])})
         for record in body.pop("records")
     )
     return Manifest(**body, records=records)
-
-
-def _envelope_checksum(format: int, text: str) -> str:
-    return checksum(f"{format:d}\n{text}".encode())

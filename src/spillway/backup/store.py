@@ -31,6 +31,7 @@ from spillway.backup.files import Files
 from spillway.backup.manifest import AT_FIRST, Kind, Manifest, Record, Standing
 from spillway.backup.segments import Chunks, checksum, decode, encode
 from spillway.state.kernels import CHUNK_BYTES
+from spillway.state.meaning import Meaning, fingerprint
 from spillway.state.shard import NONE
 
 CHANGED_MAX = 128  # changed backups between two whole ones
@@ -44,7 +45,7 @@ class Moment:
     """What is known when a backup is made."""
 
     batch: int
-    seq: int
+    seq: int | None
     failures: int
     divergence: float
     time_s: float
@@ -80,12 +81,12 @@ class Restored:
 class ShardStore:
     """The backup folder of one shard; every method is called under the shard's lock."""
 
-    def __init__(self, files: Files, *, graph: str, operator: str, shard: int, layout: str, arrays: int) -> None:
+    def __init__(self, files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning, arrays: int) -> None:
         self._files = files
         self._graph = graph
         self._operator = operator
         self._shard = shard
-        self._layout = layout
+        self._meaning = dict(meaning)
         self._arrays = arrays
         self._cached: Manifest | None = None
 
@@ -99,24 +100,41 @@ class ShardStore:
 
     def born(self) -> Manifest:
         """Note that the shard exists, so that its absence from memory is known to be a loss later."""
-        first = Manifest(
-            number=_next_number(self._files.names()),
-            graph=self._graph,
-            operator=self._operator,
-            shard=self._shard,
-            layout=self._layout,
-            failures=0,
-        )
+        first = self._first(self._files.names(), failures=0)
         self._write(first)
         return first
 
+    def lacking(self, *, batch: int, after: int) -> str:
+        """What is not there of the backups that memory was compared with at ``batch``; empty if nothing is missing."""
+        if self.manifest() is None:
+            return f"the backups in {self.place} were gone" if after != NONE else f"{self.place} had no record of it"
+        found, names = self._found(batch)
+        kept = _up_to(found, batch)
+        newest = kept.records[-1].batch if kept.records else NONE
+        missing = [record.name for record in kept.records if record.name not in names]
+        if missing:
+            return f"{', '.join(missing)} in {self.place} {'was' if len(missing) == 1 else 'were'} gone"
+        if found.damaged:
+            return f"{found.damaged} manifests in {self.place} were damaged or missing"
+        if newest != after:
+            reached = f"reached batch {newest}" if newest != NONE else "held no state"
+            return f"the backups in {self.place} {reached} where memory knew of batch {after}"
+        return ""
+
     def failed(self, *, batch_max: int, failures: int) -> None:
-        """Note a failure before anything is rebuilt: thresholds halve even if the next failure comes at once."""
+        """Note a failure before anything is rebuilt: thresholds halve even if the next failure comes at once.
+
+        The note names no new segment, so nothing would tell that it was deleted: it is written twice.
+        """
         found, names = self._found(batch_max)
-        self._write(replace(found, number=_next_number(names), failures=failures))
+        note = replace(found, number=_next_number(names), failures=failures)
+        self._write(note)
+        self._write(replace(note, number=note.number + 1))
 
     def truncate(self, batch_max: int) -> None:
         """Drop backups of batches after ``batch_max``, unfinished ones too: they were applied again without one."""
+        if self.manifest() is None:
+            return  # all are gone, and the next backup will start anew
         found, names = self._found(batch_max)
         kept = _up_to(found, batch_max)
         unnamed = _unnamed(found, names)
@@ -125,8 +143,15 @@ class ShardStore:
         elif unnamed:
             self._files.tidy(unnamed.__contains__)
 
-    def coming(self, *, batch: int, after: int) -> Coming:
-        """How to write the backup of ``batch``, if memory was compared with that of batch ``after`` (-1: with none)."""
+    def coming(self, *, batch: int, after: int, failures: int) -> Coming:
+        """How to write the backup of ``batch``, if memory was compared with that of batch ``after`` (-1: with none).
+
+        ``failures`` are those that memory knows of, for a folder that no longer says.
+        """
+        found, names = self._look()
+        if found is None:
+            base = self._first(names, failures=failures)
+            return Coming(base=base, number=base.number, whole=True, fresh=True)
         found, names = self._found(batch - 1)
         base = _up_to(found, batch - 1)
         newest = base.records[-1].batch if base.records else NONE
@@ -254,13 +279,23 @@ class ShardStore:
         except FileNotFoundError:
             return None
 
+    def _first(self, names: list[str], *, failures: int) -> Manifest:
+        return Manifest(
+            number=_next_number(names),
+            graph=self._graph,
+            operator=self._operator,
+            shard=self._shard,
+            meaning=self._meaning,
+            failures=failures,
+        )
+
     def _look(self) -> tuple[Manifest | None, list[str]]:
         """The newest intact manifest, and all files."""
         names = self._files.names()
         newest = manifests.manifest_names(names)[-1:]
         if self._cached is None or newest != [self._cached.name]:
             self._cached = manifests.read_newest(
-                self._files, graph=self._graph, operator=self._operator, shard=self._shard, layout=self._layout
+                self._files, graph=self._graph, operator=self._operator, shard=self._shard, meaning=self._meaning
             )
         return self._cached, names
 
@@ -282,7 +317,7 @@ class ShardStore:
         self._files.tidy(lambda name: manifests.number_of(name) > 0 and name not in kept)
 
     def _identity(self, name: str) -> str:
-        return f"{self._graph}/{self._operator}/{self._shard}/{self._layout}/{name}"
+        return f"{self._graph}/{self._operator}/{self._shard}/{fingerprint(self._meaning)}/{name}"
 
 
 def _up_to(found: Manifest, batch_max: int) -> Manifest:

@@ -21,6 +21,11 @@ class Protection:
         """Whether every tuple that reaches the operator is made durable before its batch is committed."""
         return False
 
+    @property
+    def replays_items(self) -> bool:
+        """Whether a recovery applies the tuples since the last backup again: then they are kept until the next one."""
+        return False
+
     def describe(self) -> str:
         return type(self).__name__
 
@@ -135,6 +140,10 @@ class UpstreamBackup(Protection):
 
     @property
     def keeps_items(self) -> bool:
+        return True
+
+    @property
+    def replays_items(self) -> bool:
         return True
 
     def describe(self) -> str:

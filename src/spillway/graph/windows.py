@@ -6,8 +6,9 @@ tuples, or so much time: a failure is forgotten once it lies before the window. 
 themselves. What a failure may cost is divided accordingly: see ``backup.thresholds``.
 
 The end of a hopping window is a punctuation. Every task that sends tuples to the operator also sends, to every shard,
-the numbers of the windows its tuples belong to; so all shards end the same windows in the same batch, those without
-tuples too, and the batch in which a window ends is backed up.
+the numbers of the windows its tuples belong to, and the highest ``seq`` it saw in each; so all shards end the same
+windows in the same batch, those without tuples too, and what they say then has a number of that window. The batch in
+which a window ends is backed up, and so is the one in which the first window begins.
 """
 
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ from spillway.graph.given import check_whole
 
 Int64s = npt.NDArray[np.int64]
 
-MARKS = pa.schema([SEQ_FIELD, pa.field("mark", pa.int64(), nullable=False)])
-"""Punctuation on its way to the shards: ``seq`` is the shard it is for, ``mark`` what ``Hopping.marks`` gave."""
+MARKS = pa.schema(
+    [SEQ_FIELD, pa.field("mark", pa.int64(), nullable=False), pa.field("last", pa.int64(), nullable=False)]
+)
+"""Punctuation on its way to the shards: ``seq`` is the shard it is for, the others what ``Hopping.marks`` gave."""
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -131,37 +134,59 @@ class Hopping(_Extent):
                 f"{who}: windows want a boolean column {self.punctuation!r}; there are {', '.join(schema.names)}."
             )
 
-    def marks(self, batch: pa.RecordBatch) -> Int64s:
+    def marks(self, batch: pa.RecordBatch) -> "Marks":
         """What shards must hear of these tuples: the windows they belong to, or the ``seq`` of each punctuation."""
+        seqs = np.asarray(batch[SEQ])
         if self.punctuation is not None:
-            return np.asarray(batch[SEQ].filter(pc.fill_null(batch[self.punctuation], False)))
-        return np.unique(self.positions(batch) // self.extent)
+            ends = seqs[np.asarray(pc.fill_null(batch[self.punctuation], False))]
+            return Marks(ends, ends)
+        return Marks(self.positions(batch) // self.extent, seqs).merged()
 
-    def ends(self, marks: Int64s, window: int) -> tuple[list[int], Int64s]:
+    def ends(self, marks: Int64s, window: int | None) -> tuple[list[int | None], Int64s]:
         """The windows of a batch, the first one open before it, and where each but the first begins.
 
-        ``window`` is the one open so far, -1 for none.
+        ``window`` is the one open so far, None for none; it is still none if nothing is known of any.
 
         >>> Hopping(count=10).ends(np.array([3, 4, 7]), 3)
         ([3, 4, 7], array([4, 7]))
+        >>> Hopping(count=10).ends(np.array([-2, -1]), None)
+        ([-2, -1], array([-1]))
         >>> Hopping(punctuation="last").ends(np.array([55, 80]), 0)
         ([0, 1, 2], array([55, 80]))
         """
         marks = np.unique(marks)
         if self.punctuation is not None:
-            first = max(window, 0)
+            first = window or 0
             return [first + i for i in range(len(marks) + 1)], marks
-        if window < 0:
-            window = int(marks[0]) if marks.size else -1
+        if window is None:
+            if not marks.size:
+                return [None], marks
+            window = int(marks[0])
         later = marks[marks > window]
         return [window, *later.tolist()], later
 
     def places(self, batch: pa.RecordBatch, begins: Int64s) -> Int64s:
         """Which of the windows that ``ends`` gave each tuple belongs to, by its place in that list."""
         if self.punctuation is not None:
-            # The punctuation itself is the last tuple of the window it ends.
-            return np.searchsorted(begins, np.asarray(batch[SEQ]), side="left")
-        return np.searchsorted(begins, self.positions(batch) // self.extent, side="right")
+            return self._places_of(np.asarray(batch[SEQ]), begins)
+        return self._places_of(self.positions(batch) // self.extent, begins)
+
+    def lasts(self, marks: "Marks", begins: Int64s) -> list[int | None]:
+        """For each window that ``ends`` gave: the highest ``seq`` known of it and of those before; None for none.
+
+        >>> Hopping(count=10).lasts(Marks(np.array([3, 4, 7]), np.array([38, 44, 71])), np.array([4, 7]))
+        [38, 44, 71]
+        """
+        found: list[int | None] = []
+        places = self._places_of(marks.windows, begins)
+        for place in range(begins.size + 1):
+            seqs = marks.lasts[places <= place]
+            found.append(int(seqs.max()) if seqs.size else None)
+        return found
+
+    def _places_of(self, marks: Int64s, begins: Int64s) -> Int64s:
+        # A punctuation is itself the last tuple of the window it ends.
+        return np.searchsorted(begins, marks, side="left" if self.punctuation is not None else "right")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +207,36 @@ class Decaying(Windowing):
     """Errors fade by themselves, as in a model that goes on learning: every failure may cost all of ``theta``."""
 
 
-def mark_batch(marks: Int64s, shards: int) -> pa.RecordBatch:
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Windows that have tuples, and the highest ``seq`` seen in each."""
+
+    windows: Int64s
+    lasts: Int64s
+
+    def merged(self, *others: "Marks") -> "Marks":
+        """These and the others, every window once.
+
+        >>> Marks(np.array([4, 3, 4]), np.array([40, 35, 41])).merged(Marks(np.array([3]), np.array([36])))
+        Marks(windows=array([3, 4]), lasts=array([36, 41]))
+        """
+        windows, places = np.unique(np.concatenate([self.windows, *(o.windows for o in others)]), return_inverse=True)
+        lasts = np.full(windows.size, np.iinfo(np.int64).min)
+        np.maximum.at(lasts, places, np.concatenate([self.lasts, *(o.lasts for o in others)]))
+        return Marks(windows, lasts)
+
+
+NO_MARKS = Marks(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def mark_batch(marks: Marks, shards: int) -> pa.RecordBatch:
     """Every mark for every shard."""
-    places: npt.NDArray[Any] = np.repeat(np.arange(shards, dtype=np.int64), marks.size)
-    return pa.RecordBatch.from_arrays([pa.array(places), pa.array(np.tile(marks, shards))], schema=MARKS)
+    places: npt.NDArray[Any] = np.repeat(np.arange(shards, dtype=np.int64), marks.windows.size)
+    columns = [places, np.tile(marks.windows, shards), np.tile(marks.lasts, shards)]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=MARKS)
+
+
+def marks_of(batches: list[pa.RecordBatch]) -> Marks:
+    """What one shard was told, by all who sent it."""
+    told = (Marks(np.asarray(batch["mark"]), np.asarray(batch["last"])) for batch in batches)
+    return NO_MARKS.merged(*told)

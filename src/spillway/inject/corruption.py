@@ -85,6 +85,7 @@ class _Struck:
 
     fault: StateCorruption
     struck = Number(dtype="int64")
+    parameters: ClassVar[tuple[str, ...]] = ("fault",)
 
     def _strike_before(self, batch: pa.RecordBatch) -> None:
         reached = batch.num_rows and pc.max(batch[SEQ]).as_py() >= self.fault.offset

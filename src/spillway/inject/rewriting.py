@@ -32,6 +32,7 @@ class FaultPoint(Merging):
     """
 
     seen = Number(dtype="int64")
+    parameters = ("fault",)
 
     def __init__(self, name: str, fault: Fault, *, ports: int) -> None:
         super().__init__(name, protect=Nothing())

@@ -62,7 +62,7 @@ class Solo:
         with self._shard.lock():
             self._shard.begin(self._shard.version + 1)
             change(self.operator)
-            self._shard.settle(seq=-1, tuples=0)
+            self._shard.settle(seq=None, tuples=0)
             self._shard.commit()
 
     def snapshot(self) -> Snapshot:
@@ -84,7 +84,7 @@ class Solo:
                 valid_counts.append(np.full(len(payload), count, np.int64))
             self._shard.mend(valid_counts)
             self._shard.adopt()
-            self._shard.recovered(version=0, backup_version=-1, failures=0, seq=-1, time_s=0)
+            self._shard.recovered(version=0, backup_version=-1, failures=0, time_s=0)
 
     def _apply(self, inputs: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
         operator = self.operator

@@ -9,6 +9,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from spillway.backup.keeper import Observer, ignore
+from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
 from spillway.graph.graph import CheckedGraph, Graph
@@ -18,6 +19,7 @@ from spillway.local.sinks import Outlet
 from spillway.operators.feedback import Mailbox
 from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
+from spillway.operators.resuming import check_resumable
 from spillway.operators.segment import Leaving, Segment
 from spillway.records.progress import ShardProgress
 from spillway.state.folders import claim, default_root, wipe
@@ -28,7 +30,8 @@ class LocalRun:
 
     ``state`` is a folder for shard memory (by default a temporary one, removed by ``close``) and ``backups`` a durable
     folder or URL. A run made with the same ``state`` and ``backups`` and the right ``batch`` goes on where an earlier
-    one stopped, as Spark does from its checkpoint.
+    one stopped, as Spark does from its checkpoint. In the folder ``checkpoint``, if there is one, it is noted how far
+    backups must reach, so that a later run is not misled by an older copy of them.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class LocalRun:
         *,
         state: Path | None = None,
         backups: str | None = None,
+        checkpoint: str | None = None,
         batch: int = 0,
         clock: Clock | None = None,
         observe: Observer = ignore,
@@ -51,6 +55,7 @@ class LocalRun:
                     f"Source {name!r} is a Spark DataFrame, which only Spark can read. Give it a trace or a generator."
                 )
             self._feeds[name] = source.feed
+        check_resumable(self._graph, state=state, backups=backups, batch=batch)
         self._temporary = state is None
         if state is None:
             default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -61,6 +66,7 @@ class LocalRun:
         """The batch that comes next."""
         self.progress: list[ShardProgress] = []
         self._backups = backups
+        self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._clock = clock or SystemClock()
         self._observe = observe
         self._open: dict[tuple[str, int], OpenOperator] = {}
@@ -101,6 +107,7 @@ class LocalRun:
                 leaving += self._apply(stage, index, tuples, progress)
         for name, outlet in self._outlets.items():
             outlet.write([batch for edge, batch in leaving if edge.node == name], self.batch)
+        self._reach.note(progress)
         self.progress += progress
         self.batch += 1
         return True
@@ -170,6 +177,7 @@ class LocalRun:
                 backups=self._backups,
                 clock=self._clock,
                 observe=self._observe,
+                reached=self._reach.of,
             )
             self._open[operator.name, index] = opened
         return opened

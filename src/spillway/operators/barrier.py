@@ -27,6 +27,7 @@ class Barrier(Merging, Keyed):
     """
 
     inputs = ("left", "right")
+    parameters = ("columns",)
 
     def __init__(
         self,

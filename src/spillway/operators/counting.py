@@ -1,6 +1,7 @@
 """Exact counts per key."""
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ class Count(Operator):
     """
 
     ordered = False
+    parameters: ClassVar[tuple[str, ...]] = ("value",)
 
     def __init__(
         self,

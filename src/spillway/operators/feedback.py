@@ -7,6 +7,7 @@ batch N+2 is written: batch N+1 may be run again.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,9 +67,10 @@ class Mailbox:
             for name in files.names():
                 match = _NAME.fullmatch(name)
                 if match and int(match[1]) == batch and int(match[2]) not in found:
-                    data = pa.py_buffer(files.read(name))
-                    if checksum(data) == match[3]:
-                        found[int(match[2])] = list(ipc.open_stream(data))
+                    with suppress(FileNotFoundError):  # gone since the folder was listed
+                        data = pa.py_buffer(files.read(name))
+                        if checksum(data) == match[3]:
+                            found[int(match[2])] = list(ipc.open_stream(data))
         batches = [part for shard in sorted(found) for part in found[shard] if part.num_rows]
         return Taken(batches, shards - len(found))
 

@@ -67,6 +67,7 @@ class LocalSketch(CountMin):
     """
 
     outputs = ("sketch", "candidates")
+    parameters = ("by", "phi", "least")
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class LocalSketch(CountMin):
                 f"{theta:,g} and phi {phi:,}" + (f", with {items:,g} items of {largest:,}." if items * largest else ".")
             )
         self.key = ()  # tuples are shared out by number
+        self.phi = phi
         self.least = (phi - hidden) / shards
         self.candidates = KeySet(key="string")  # each a JSON list of the values of the key columns
 
@@ -172,7 +174,7 @@ class MergeSketches(Operator):
         self.value = value
         self.phi = phi
         self.shape = (rows, width)
-        self.following = Tally(1)  # the window after the one merged last, so that one which comes in parts is noticed
+        self.merged = Tally(2)  # whether a window was merged, and which last, so that one in parts is noticed
         self._counters: list[pa.RecordBatch] = []
         self._candidates: list[pa.RecordBatch] = []
 
@@ -194,11 +196,12 @@ class MergeSketches(Operator):
         counters = _by_window(self._counters)
         candidates = _by_window(self._candidates)
         for window in sorted(counters):
-            if window < self.following.read()[0]:
+            some, last = self.merged.read().tolist()
+            if some and window <= last:
                 raise InputError(
                     f"Operator {self.name!r}: window {window} came in parts; local sketches must end it in one batch."
                 )
-            self.following.set(np.zeros(1, np.int64), window + 1)
+            self.merged.set(np.arange(2), np.array([1, window]))
             if window in candidates:
                 yield from self._heavy(window, counters[window], candidates[window])
 

@@ -27,6 +27,7 @@ class LatestJoin(Merging, Keyed):
 
     inputs = ("values", "queries")
     ordered = True
+    parameters = ("value",)
 
     def __init__(
         self,

@@ -1,21 +1,31 @@
 """An operator with its state at hand: one shard opened in one process."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import xxhash
 
 from spillway.backup.files import open_files
 from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Keeper, Observer, ignore
 from spillway.backup.promise import Loss, Promise
+from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
 from spillway.graph.graph import CheckedGraph
+from spillway.operators.meaning import enter_memory, meaning_of, memory_meaning
 from spillway.operators.operator import Operator
 from spillway.operators.turn import replayed
 from spillway.state.shard import Shard
+
+ReachedOf = Callable[[str, int], Reached]
+"""What is noted, apart from its backups, of a shard of an operator."""
+
+
+def not_noted(operator: str, shard: int) -> Reached:
+    """Nothing is."""
+    return NOT_NOTED
 
 
 class OpenOperator:
@@ -34,27 +44,25 @@ class OpenOperator:
         backups: str | None,
         clock: Clock | None = None,
         observe: Observer = ignore,
+        reached: ReachedOf = not_noted,
     ) -> None:
         self.clock = clock or SystemClock()
-        layout = operator.describe_state()
         shards = graph.shards_of(operator.name)
         keeps_backups = operator.protect.keeps_backups
-        self.shard = Shard(
-            shard_folder(state, graph.name, operator.name, index),
-            fingerprint=_fingerprint(graph.name, operator.name, layout, shards, keeps_backups),
-            tracked=keeps_backups,
-        )
+        folder = shard_folder(state, graph.name, operator.name, index)
+        fingerprint = enter_memory(folder, operator, memory_meaning(graph, operator))
+        self.shard = Shard(folder, fingerprint=fingerprint, tracked=keeps_backups)
         self.operator = operator.opened(self.shard, graph.output_schemas(operator.name))
         store = None
         if keeps_backups:
             if backups is None:
                 raise _wants_backups(operator)
             store = ShardStore(
-                open_files(backups, graph.name, operator.name, f"{index:04d}-of-{shards:04d}"),
+                open_files(backups, graph.name, operator.name, backup_folder(index, shards=shards)),
                 graph=graph.name,
                 operator=operator.name,
                 shard=index,
-                layout=layout,
+                meaning=meaning_of(graph, operator),
                 arrays=len(self.shard.arrays),
             )
         self.items = open_items(operator, index, graph=graph, backups=backups)
@@ -66,7 +74,15 @@ class OpenOperator:
             downstream_outputs_max=graph.downstream_outputs_max(operator.name),
             windowing=operator.windowing,
         )
-        self.keeper = Keeper(self.shard, promise, self, store, clock=self.clock, observe=observe)
+        self.keeper = Keeper(
+            self.shard,
+            promise,
+            self,
+            store,
+            clock=self.clock,
+            observe=observe,
+            reached=lambda: reached(operator.name, index),
+        )
         self._own_backup = type(operator).backup is not Operator.backup
         self._own_divergence = type(operator).divergence is not Operator.divergence
 
@@ -91,8 +107,9 @@ class OpenOperator:
             if parts is None:
                 missing.append(f"the items of batch {batch} are missing or damaged")
                 continue
-            tuples = replayed(self.operator, self, parts)
-            self.shard.settle(seq=self.operator.seq, tuples=tuples)
+            self.shard.next_replayed()
+            turn = replayed(self.operator, self, parts)
+            self.shard.settle(seq=turn.seq, tuples=turn.tuples)
         return tuple(missing)
 
     def recovered(self, loss: Loss) -> None:
@@ -113,9 +130,9 @@ def shard_folder(state: Path, graph: str, operator: str, index: int) -> Path:
     return state / graph / operator / f"{index:04d}"
 
 
-def _fingerprint(*parts: object) -> int:
-    """A signed 64-bit number that stands for everything the layout of memory depends on."""
-    return xxhash.xxh3_64_intdigest("\0".join(map(str, parts)).encode()) - 2**63
+def backup_folder(index: int, *, shards: int) -> str:
+    """The folder of a shard below that of its operator's backups."""
+    return f"{index:04d}-of-{shards:04d}"
 
 
 def _wants_backups(operator: Operator) -> GraphError:

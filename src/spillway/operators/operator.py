@@ -24,6 +24,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
 from spillway.graph.windows import Windowing
+from spillway.operators.wording import written_down
 from spillway.state.primitives import Primitive
 from spillway.state.shard import Shard
 
@@ -57,6 +58,10 @@ class Operator:
     ``process`` gets the tuples of one input port, sorted by ``seq``, in one record batch per batch and port. One to
     which neither order nor portions matter sets ``ordered = False`` and gets tuples as they come, in several calls:
     that is faster.
+
+    What its state means is noted with the state (see ``meaning``), and a run that resumes with another meaning is
+    refused. ``parameters`` names the attributes it depends on, beside key and window; ``version`` is raised when the
+    class comes to do something else with the same ones.
     """
 
     inputs: tuple[str, ...] = ("in",)
@@ -65,6 +70,8 @@ class Operator:
     schema: ClassVar[pa.Schema | None] = None
     ordered: ClassVar[bool] = True
     outputs_per_tuple_max: float = 1.0
+    version: ClassVar[int] = 1
+    parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -80,7 +87,7 @@ class Operator:
         self.shards = shards
         self.windowing = window
         self._protect = protect
-        self.seq = -1  # the highest seen in this batch
+        self.seq = -1  # the highest seen so far by this shard, or heard of at the end of a window; -1 before any
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
         self.opened_state: Mapping[str, Primitive] = {}  # the primitives at work on a shard, once opened
 
@@ -103,6 +110,43 @@ class Operator:
 
     def describe_state(self) -> str:
         return ", ".join(f"{name} {primitive.describe()}" for name, primitive in self.state().items())
+
+    def meaning(self) -> dict[str, str]:
+        """What gives the state its meaning, as plain text; what is none is left out.
+
+        The class, by its name wherever it lies; ``version``; key; window; the primitives; ``parameters``, those of
+        base classes too. A function has no text that tells what it does: raise ``version`` when it changes.
+        """
+        declared = {
+            "class": type(self).__name__,
+            "version": written_down(self.version),
+            "key": ", ".join(map(repr, self.key)) or "none",
+            "window": written_down(self.windowing),
+            "state": repr(self.describe_state()),
+        }
+        texts = declared | {name: self._written_down(name, value) for name, value in self.parameter_values().items()}
+        return {name: text for name, text in texts.items() if text != "none"}
+
+    def parameter_values(self) -> dict[str, Any]:
+        """The attributes named in ``parameters``, of base classes first."""
+        kinds = reversed(type(self).__mro__)
+        names = dict.fromkeys(name for kind in kinds for name in vars(kind).get("parameters", ()))
+        for name in names:
+            if not hasattr(self, name):
+                raise GraphError(
+                    f"Operator {self.name!r}: {type(self).__name__} names {name!r} among its parameters and has no "
+                    f"such attribute. Set self.{name} in __init__, or take it out of parameters."
+                )
+        return {name: getattr(self, name) for name in names}
+
+    def _written_down(self, name: str, value: Any) -> str:
+        try:
+            return written_down(value)
+        except TypeError as error:
+            raise GraphError(
+                f"Operator {self.name!r}: parameter {name!r} cannot be part of what its state means, because {error}. "
+                f"Take it out of parameters, and raise version whenever it changes."
+            ) from error
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         """The schema of each output port; by default the class's ``schema`` for all."""

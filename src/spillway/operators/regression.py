@@ -65,6 +65,7 @@ class LocalModel(Operator):
 
     outputs = ("out", "model")
     feedback_inputs = ("global",)
+    parameters = ("label", "features", "values", "rate", "decay", "l2", "learn_below")
 
     def __init__(
         self,

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,9 +16,8 @@ from spillway.clock import SystemClock
 from spillway.errors import BoundLostError, InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import CheckedGraph, Edge
-from spillway.graph.protections import UpstreamBackup
 from spillway.graph.stages import Stage
-from spillway.graph.windows import Hopping, Int64s, mark_batch
+from spillway.graph.windows import NO_MARKS, Hopping, Marks, mark_batch
 from spillway.operators.feedback import Mailbox
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator, Out
@@ -74,7 +72,7 @@ class Segment:
             for edge in stage.leaving
             if edge.marks and edge.stream.node in made_here
         }
-        self._marks: dict[Edge, list[Int64s]] = defaultdict(list)
+        self._marks: dict[Edge, list[Marks]] = defaultdict(list)
         for name in stage.operators:
             operator = operators[name]
             if not operator.stateful:
@@ -98,7 +96,8 @@ class Segment:
             for name, operator in self._running.items():
                 self._turns[name] = Turn(operator, self._open.get(name))
                 for edge in self._graph.feedback_into(name):
-                    taken = self._mailbox.take(edge, batch=self._batch - 1)
+                    with self._durably(name, "reading its feedback"):
+                        taken = self._mailbox.take(edge, batch=self._batch - 1)
                     self._turns[name].feed_back(edge.port, taken.batches)
                     self._lost[name] += taken.lost
             self._stack = stack.pop_all()
@@ -136,7 +135,7 @@ class Segment:
             yield from self._route(turn.operator, turn.finish())
         for edge, marks in self._marks.items():
             shards = self._graph.shards_of(edge.node)
-            yield self._windows[edge], mark_batch(np.unique(np.concatenate(marks)), shards)
+            yield self._windows[edge], mark_batch(NO_MARKS.merged(*marks), shards)
         for name, opened in self._open.items():
             with self._durably(name, "leaving its feedback"):
                 for edge in self._upstream[name]:
@@ -145,7 +144,7 @@ class Segment:
             item_bytes, item_s = kept[name]
             self.progress.append(
                 opened.keeper.commit(
-                    seq=turn.operator.seq,
+                    seq=turn.seq,
                     tuples=turn.tuples,
                     position=turn.position,
                     item_bytes=item_bytes,
@@ -173,7 +172,7 @@ class Segment:
         window = self._graph.operators[edge.node].windowing
         assert isinstance(window, Hopping)
         marks = window.marks(batch)
-        if marks.size:
+        if marks.windows.size:
             self._marks[edge].append(marks)
 
     def _keep_items(self, name: str, turn: Turn) -> tuple[int, float]:
@@ -201,7 +200,7 @@ class Segment:
 
     def _trim_to(self, name: str) -> int:
         """The batches whose items no recovery can ask for: those a backup that counts contains, or all but this."""
-        if name in self._open and isinstance(self._running[name].protect, UpstreamBackup):
+        if name in self._open and self._running[name].protect.replays_items:
             return self._open[name].shard.backup_version
         return self._batch - 1
 

@@ -13,7 +13,7 @@ is.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,7 @@ class CountMin(Operator):
     """
 
     ordered = False
+    parameters: ClassVar[tuple[str, ...]] = ("value",)
 
     def __init__(
         self,

@@ -41,6 +41,8 @@ class SlidingAggregate(Keyed):
     number of tuples that the backup lacks.
     """
 
+    parameters = ("sums", "size", "time")
+
     def __init__(
         self,
         name: str,
@@ -58,6 +60,7 @@ class SlidingAggregate(Keyed):
         super().__init__(name, key=key, protect=protect, shards=shards)
         if not sums:
             raise GraphError(f"Operator {name!r}: nothing to sum; give sums={{'volume': 'volume'}} or the like.")
+        self.size = size
         self.span_us = extent_us(f"Operator {name!r}: size", size)
         self.every_us = extent_us(f"Operator {name!r}: every", every)
         self.every_tuples = every if isinstance(every, int) else 0

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.graph.feeds import SEQ
-from spillway.graph.windows import MARKS, Hopping, Sliding
+from spillway.graph.windows import MARKS, Hopping, Sliding, marks_of
 from spillway.operators.operator import Operator, Out
 
 if TYPE_CHECKING:
@@ -33,13 +33,15 @@ class Turn:
         self.operator = operator
         self.tuples = 0
         self.position: int | None = None  # where a sliding window ends now
+        self.seq = opened.shard.seq if opened is not None else None
+        """The highest ``seq`` of all tuples so far, or heard of in a punctuation."""
         self._opened = opened
         self._waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         self._feedback: dict[str, list[pa.RecordBatch]] = {}
         self._waits = operator.protect.keeps_items or (
             operator.stateful and (operator.ordered or isinstance(operator.windowing, Hopping))
         )
-        operator.seq = -1
+        operator.seq = -1 if self.seq is None else self.seq
         operator.begin()
 
     def feed_back(self, port: str, batches: list[pa.RecordBatch]) -> None:
@@ -85,16 +87,19 @@ class Turn:
     def _hop(self, window: Hopping) -> Iterator[Out]:
         assert self._opened is not None
         keeper = self._opened.keeper
-        marks = [np.asarray(batch["mark"]) for batch in self._waiting.pop(PUNCTUATION, [])]
+        marks = marks_of(self._waiting.pop(PUNCTUATION, []))
         open_before = self._opened.shard.window
-        labels, begins = window.ends(np.concatenate([np.empty(0, np.int64), *marks]), open_before)
+        labels, begins = window.ends(marks.windows, open_before)
+        lasts = window.lasts(marks, begins)
         if labels[0] != open_before:
             keeper.window_open(labels[0])
         for place, label in enumerate(labels):
             for port in self.operator.inputs:
                 yield from self._apply(port, _of_window(window, self._waiting[port], begins, place))
             yield from self.operator.finish()
+            self._hear(lasts[place])
             if place + 1 < len(labels):
+                assert label is not None
                 yield from self.operator.end_window(label)
                 keeper.window_ended(following=labels[place + 1])
                 self.operator.begin()
@@ -107,16 +112,21 @@ class Turn:
 
     def _process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         if batch.num_rows:
-            self.operator.seq = max(self.operator.seq, pc.max(batch[SEQ]).as_py())
+            self._hear(pc.max(batch[SEQ]).as_py())
         outs: Iterator[Out] | None = self.operator.process(port, batch)
         if outs is not None:  # a process() that puts nothing out need not return anything
             yield from outs
         if self._opened is not None:
             self._opened.keeper.applying()
 
+    def _hear(self, seq: int | None) -> None:
+        """Tuples up to this number have been, here or at another shard."""
+        if seq is not None and (self.seq is None or seq > self.seq):
+            self.operator.seq = self.seq = seq
 
-def replayed(operator: Operator, opened: "OpenOperator", parts: Mapping[str, list[pa.RecordBatch]]) -> int:
-    """Apply what an item log kept of one batch once more; what follows from it was put out before. Returns tuples."""
+
+def replayed(operator: Operator, opened: "OpenOperator", parts: Mapping[str, list[pa.RecordBatch]]) -> Turn:
+    """Apply what an item log kept of one batch once more; what follows from it was put out before."""
     turn = Turn(operator, opened)
     for part, batches in parts.items():
         if part in operator.feedback_inputs:
@@ -130,7 +140,7 @@ def replayed(operator: Operator, opened: "OpenOperator", parts: Mapping[str, lis
                     pass
     for _ in turn.finish():
         pass
-    return turn.tuples
+    return turn
 
 
 def _of_window(

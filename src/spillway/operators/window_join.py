@@ -32,6 +32,7 @@ class WindowJoin(Merging, Keyed):
     """
 
     inputs = ("left", "right")
+    parameters = ("columns", "size", "time")
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class WindowJoin(Merging, Keyed):
         self.columns = {"left": tuple(left), "right": tuple(right)}
         if not all(self.columns.values()):
             raise GraphError(f"Operator {name!r}: at least one column of each side is wanted.")
+        self.size = size
         self.span_us = extent_us(f"Operator {name!r}: size", size)
         if self.span_us and time is None:
             raise GraphError(f"Operator {name!r}: a window of time wants the name of a time column (time=).")

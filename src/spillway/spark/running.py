@@ -1,6 +1,7 @@
 """A graph running on Spark."""
 
 import hashlib
+import os
 import re
 import tempfile
 import threading
@@ -18,14 +19,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
+from spillway.backup.reach import Reach
 from spillway.errors import GraphError, RunError, SpillwayError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
+from spillway.operators.resuming import check_resumable
 from spillway.records.progress import ShardProgress
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.compile import compile_graph
+from spillway.spark.offsets import next_batch
 from spillway.spark.settings import check_one_machine, query_settings, session
 from spillway.spark.sinks import Outlets
 from spillway.spark.task import RunContext, portable
@@ -92,7 +96,9 @@ class Run:
         self._forget_state = state is None and checkpoint is None
         checkpoint = checkpoint or f"{self._temporary.name}/checkpoint" if self._temporary else checkpoint
         assert checkpoint is not None
+        checkpoint = _absolute(checkpoint)
         self.state = state or default_root() / _state_name(self._graph.name, checkpoint)
+        check_resumable(self._graph, state=self.state, backups=backups, batch=next_batch(spark, checkpoint))
         self._rows: list[ShardProgress] = []
         self._lock = threading.Lock()
         self._reported = spark.sparkContext.accumulator([], _Rows())
@@ -104,9 +110,11 @@ class Run:
             operators=self._operators,
             state=str(self.state),
             backups=backups,
+            checkpoint=checkpoint,
             observe=observe,
             report=_Report(self._reported),
         )
+        self._reach = Reach.beside(checkpoint)
         frame, layout = compile_graph(self._graph, spark, context)
         self._outlets = Outlets(self._graph, layout)
         claim(self.state, graph=self._graph.name, checkpoint=checkpoint)
@@ -198,6 +206,7 @@ class Run:
         if self._taken > _PROGRESS_MAX:
             reported.clear()
             self._taken = 0
+        self._reach.note(newest.values())
         with self._lock:
             self._rows += newest.values()
             del self._rows[:-_PROGRESS_MAX]
@@ -257,6 +266,11 @@ def _default_trigger(graph: CheckedGraph) -> dict[str, Any]:
     if all(source.feed is not None for source in graph.sources.values()):
         return {"availableNow": True}
     return {"processingTime": "0 seconds"}
+
+
+def _absolute(checkpoint: str) -> str:
+    """The folder by a name that does not depend on where a process was started."""
+    return checkpoint if "://" in checkpoint else os.path.abspath(checkpoint)
 
 
 def _state_name(graph: str, checkpoint: str) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spillway.backup.keeper import Observer
+from spillway.backup.reach import reach_of
 from spillway.errors import RunError
 from spillway.graph.graph import CheckedGraph, Edge, Source
 from spillway.graph.stages import Stage
@@ -35,6 +36,7 @@ class RunContext:
     operators: dict[str, Operator]
     state: str
     backups: str | None
+    checkpoint: str  # where it is noted how far backups must reach
     observe: Observer
     report: Callable[[list[ShardProgress]], None]
 
@@ -90,6 +92,7 @@ class StageTask:
                 state=Path(context.state),
                 backups=context.backups,
                 observe=context.observe,
+                reached=partial(reach_of, context.checkpoint),
             )
         _OPEN[place] = opened
         while len(_OPEN) > _OPEN_MAX:

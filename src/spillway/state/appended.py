@@ -105,6 +105,9 @@ class Appended:
     def promote(self) -> None:
         self._scalars[SAVED_COUNT] = self.count
 
+    def adopt(self) -> None:
+        self.promote()
+
     def unstage(self) -> None:
         pass
 

@@ -73,6 +73,9 @@ class Array(Protocol):
     def promote(self) -> None:
         """The staged chunks are now what the backup holds; may be repeated."""
 
+    def adopt(self) -> None:
+        """All there is, and nothing else, is what the backup holds; may be repeated."""
+
     def unstage(self) -> None:
         """The staged backup does not count after all."""
 
@@ -243,20 +246,20 @@ class Cells:
         self._chunks.array[ids, STAGED] = 1
 
     def promote(self) -> None:
-        if not self._tracked:
-            return
-        ids = np.flatnonzero(self._chunks.array[:, STAGED])
         if self._scalars[ASIDE_LENGTH]:
             # Positions have another meaning in this backup than in the one before, so it holds every chunk there is;
             # what was staged is not asked, because that is forgotten already if this was cut short and is repeated.
+            self.adopt()
+        elif self._tracked:
+            self._save(np.flatnonzero(self._chunks.array[:, STAGED]))
+
+    def adopt(self) -> None:
+        if self._tracked:
             ids = self.all_chunks()
             self._saved.array[ids.size * CHUNK_CELLS :] = 0
             self._gaps.array[ids.size :] = 0
             self._chunks.array[ids.size :, CHANGED] = 0
-        live = self._live.array.reshape(-1, CHUNK_CELLS)
-        self._saved.array.reshape(-1, CHUNK_CELLS)[ids] = live[ids]
-        self._settle(ids)
-        self.unstage()
+            self._save(ids)
 
     def unstage(self) -> None:
         self._chunks.array[:, STAGED] = 0
@@ -296,6 +299,13 @@ class Cells:
         old = self._undo.array[: int(self._scalars[UNDO_COUNT]), 0]
         new = np.arange(chunk_count(int(self._scalars[UNDO_LENGTH])), chunk_count(self.count), dtype=np.int64)
         return np.concatenate([old, new])
+
+    def _save(self, ids: Int64s) -> None:
+        """These chunks are what the backup holds."""
+        live = self._live.array.reshape(-1, CHUNK_CELLS)
+        self._saved.array.reshape(-1, CHUNK_CELLS)[ids] = live[ids]
+        self._settle(ids)
+        self.unstage()
 
     def _settle(self, ids: Int64s) -> None:
         if self._tracked and ids.size:

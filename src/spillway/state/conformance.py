@@ -151,7 +151,7 @@ class _Backup:
                 valid_counts.append(np.full(len(array.all_chunks()), count, np.int64))
             shard.mend(valid_counts)
         shard.adopt()
-        shard.recovered(version=self.version, backup_version=self.version, failures=0, seq=NONE, time_s=0)
+        shard.recovered(version=self.version, backup_version=self.version, failures=0, time_s=0)
 
 
 @dataclass(frozen=True, slots=True)

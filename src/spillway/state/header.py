@@ -9,15 +9,19 @@ from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from spillway.errors import StateError
 from spillway.state.arrays import SCALARS
-from spillway.state.memory import Region
+from spillway.state.boot import this_boot
+from spillway.state.meaning import NOTE
+from spillway.state.memory import Region, memory_error
 
 MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
 FORMAT = 3
 NONE = -1  # no batch; as a version: empty
 NO_UNDO = -2  # there is nothing to roll back to
+NOWHERE = -(2**63)  # no seq, no window, no position: all of these may be below zero
 ARRAYS_MAX = 256
 
 
@@ -36,7 +40,7 @@ class Word(IntEnum):
     SEQ = 9
     UNDO_SEQ = 10
     BACKUP_VERSION = 11
-    BACKUP_TIME_MS = 12
+    BACKUP_TIME_MS = 12  # on a clock that is never set and lasts as long as memory does: see clock
     STAGED_TIME_MS = 13
     TUPLES = 14  # applied since the last backup that counts
     UNDO_TUPLES = 15
@@ -58,19 +62,19 @@ AT_FIRST = {
     Word.UNDO_VERSION: NO_UNDO,
     Word.STAGED: NONE,
     Word.FAILURES: 0,
-    Word.SEQ: NONE,
-    Word.UNDO_SEQ: NONE,
+    Word.SEQ: NOWHERE,
+    Word.UNDO_SEQ: NOWHERE,
     Word.BACKUP_VERSION: NONE,
     Word.BACKUP_TIME_MS: 0,
     Word.STAGED_TIME_MS: 0,
     Word.TUPLES: 0,
     Word.UNDO_TUPLES: 0,
-    Word.WINDOW: NONE,
-    Word.UNDO_WINDOW: NONE,
+    Word.WINDOW: NOWHERE,
+    Word.UNDO_WINDOW: NOWHERE,
     Word.FORGOTTEN: 0,
     Word.UNDO_FORGOTTEN: 0,
-    Word.FAILED_AT: NONE,
-    Word.UNDO_FAILED_AT: NONE,
+    Word.FAILED_AT: NOWHERE,
+    Word.UNDO_FAILED_AT: NOWHERE,
     Word.CLEARED: 0,
 }
 """What an empty shard says, in the order it is written: killed in between, the shard still counts as empty.
@@ -96,9 +100,10 @@ def open_header(folder: Path, *, fingerprint: int, boot: int) -> Region:
     What another boot left is lost memory: it is removed, with all that lies beside it.
     """
     header = Region(folder / "header", np.int64)
-    if _of_another_boot(header, boot):
+    if _of_another_boot(header.array, boot):
         for path in folder.iterdir():
-            path.unlink()
+            if path.name != NOTE:  # it is written before the header
+                path.unlink()
         header = Region(folder / "header", np.int64)
     whole_words = header.path.stat().st_size == header.bytes
     if whole_words and not header.array[: Word.MAGIC + 1].any():
@@ -126,7 +131,30 @@ def open_header(folder: Path, *, fingerprint: int, boot: int) -> Region:
     return header
 
 
-def _of_another_boot(header: Region, boot: int) -> bool:
-    words = header.array
+def _of_another_boot(words: npt.NDArray[np.int64], boot: int) -> bool:
     ours = len(words) == _WORDS and words[Word.MAGIC] == MAGIC and words[Word.FORMAT] == FORMAT
     return bool(ours and words[Word.BOOT] != boot)
+
+
+def fingerprint_in(folder: Path) -> int | None:
+    """The fingerprint of the memory in ``folder``; None if there is none, or none that this version reads."""
+    words = _first_words(folder)
+    ours = len(words) == _WORDS and words[Word.MAGIC] == MAGIC and words[Word.FORMAT] == FORMAT
+    if not ours or words[Word.BOOT] != this_boot():
+        return None
+    return int(words[Word.FINGERPRINT])
+
+
+def looks_new(folder: Path) -> bool:
+    """Whether there is no memory in ``folder``, or only what another boot left, or a maker who was killed."""
+    words = _first_words(folder)
+    return not words[: Word.MAGIC + 1].any() or _of_another_boot(words, this_boot())
+
+
+def _first_words(folder: Path) -> npt.NDArray[np.int64]:
+    try:
+        return np.fromfile(folder / "header", np.int64, count=_WORDS)
+    except FileNotFoundError:
+        return np.empty(0, np.int64)
+    except OSError as error:
+        raise memory_error(folder / "header", error) from error

@@ -48,7 +48,7 @@ from spillway.errors import GraphError, StateError
 from spillway.state.appended import Appended
 from spillway.state.arrays import SCALARS, Array, Cells
 from spillway.state.boot import this_boot
-from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, UNDONE, Word, open_header
+from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, NOWHERE, UNDONE, Word, open_header
 from spillway.state.locks import LOCK, holding
 from spillway.state.memory import Region, memory_error
 
@@ -152,14 +152,14 @@ class Shard:
         return int(self._header.array[Word.FAILURES])
 
     @property
-    def seq(self) -> int:
-        """The highest ``seq`` contained, or -1."""
-        return int(self._header.array[Word.SEQ])
+    def seq(self) -> int | None:
+        """The highest ``seq`` contained or heard of; None if there was none."""
+        return self._position(Word.SEQ)
 
     @property
-    def window(self) -> int:
-        """The window that is open, or -1."""
-        return int(self._header.array[Word.WINDOW])
+    def window(self) -> int | None:
+        """The window that is open, if any is."""
+        return self._position(Word.WINDOW)
 
     @property
     def forgotten(self) -> int:
@@ -167,9 +167,9 @@ class Shard:
         return int(self._header.array[Word.FORGOTTEN])
 
     @property
-    def failed_at(self) -> int:
-        """In a sliding window: where the last failure that counts lies, or -1."""
-        return int(self._header.array[Word.FAILED_AT])
+    def failed_at(self) -> int | None:
+        """In a sliding window: where the last failure that counts lies, if that is known."""
+        return self._position(Word.FAILED_AT)
 
     @property
     def cleared(self) -> bool:
@@ -183,7 +183,7 @@ class Shard:
 
     @property
     def backup_time_s(self) -> float:
-        """When that backup was written, or when the shard was made."""
+        """When that backup was written, or when the shard was made, by a clock that only goes forward."""
         return int(self._header.array[Word.BACKUP_TIME_MS]) / 1000
 
     @property
@@ -241,17 +241,17 @@ class Shard:
         for derived in self.derived:
             derived.clear()
 
-    def remember(self, *, window: int, forgotten: int, failed_at: int) -> None:
+    def remember(self, *, window: int | None, forgotten: int, failed_at: int | None) -> None:
         """Where the windows stand; a rollback undoes this."""
         words = self._header.array
-        words[Word.WINDOW] = window
+        words[Word.WINDOW] = NOWHERE if window is None else window
         words[Word.FORGOTTEN] = forgotten
-        words[Word.FAILED_AT] = failed_at
+        words[Word.FAILED_AT] = NOWHERE if failed_at is None else failed_at
 
-    def settle(self, *, seq: int, tuples: int) -> None:
+    def settle(self, *, seq: int | None, tuples: int) -> None:
         """All of the batch's tuples are applied: bring divergence, ``seq`` and counts up to date."""
         words = self._header.array
-        words[Word.SEQ] = max(self.seq, seq)
+        words[Word.SEQ] = max(int(words[Word.SEQ]), NOWHERE if seq is None else seq)
         words[Word.TUPLES] += tuples
         for array in self.arrays:
             array.settle()
@@ -298,10 +298,15 @@ class Shard:
         words[Word.UNDO_VERSION] = NO_UNDO
         for array in self.arrays:
             array.promote()
-        words[Word.BACKUP_VERSION] = words[Word.STAGED]
-        words[Word.BACKUP_TIME_MS] = words[Word.STAGED_TIME_MS]
-        words[Word.TUPLES] = 0
+        self.backed_up(self.staged, time_s=int(words[Word.STAGED_TIME_MS]) / 1000)
         words[Word.STAGED] = NONE
+
+    def backed_up(self, batch: int, *, time_s: float) -> None:
+        """The last backup that counts is that of ``batch``."""
+        words = self._header.array
+        words[Word.BACKUP_VERSION] = batch
+        words[Word.BACKUP_TIME_MS] = round(time_s * 1000)
+        words[Word.TUPLES] = 0
 
     def unstage(self) -> None:
         for array in self.arrays:
@@ -327,18 +332,21 @@ class Shard:
     def adopt(self) -> None:
         """What is in memory is what the backup holds; changes from here on count as divergence."""
         for array in self.arrays:
-            array.stage(array.all_chunks())
-            array.promote()
+            array.adopt()
         self._begin_undo()
 
-    def recovered(self, *, version: int, backup_version: int, failures: int, seq: int, time_s: float) -> None:
+    def next_replayed(self) -> None:
+        """Items of one more batch are applied again: what it touches is told apart from what others did."""
+        assert self._header.array[Word.RECOVERING], "only a recovery replays"
+        self._begin_undo()
+
+    def recovered(self, *, version: int, backup_version: int, failures: int, time_s: float) -> None:
         """From here on the shard counts as version ``version``."""
         words = self._header.array
         for array in self.arrays:
             array.settle()
         words[Word.BACKUP_VERSION] = backup_version
         words[Word.BACKUP_TIME_MS] = round(time_s * 1000)
-        words[Word.SEQ] = seq
         words[Word.FAILURES] = failures
         words[Word.VERSION] = version
         words[Word.RECOVERING] = 0
@@ -373,6 +381,10 @@ class Shard:
             )
         first = Word.ARRAYS + len(self.arrays) * SCALARS
         return self._header.array[first : first + SCALARS]
+
+    def _position(self, word: Word) -> int | None:
+        found = int(self._header.array[word])
+        return None if found == NOWHERE else found
 
     def _header_inode(self) -> int:
         try:

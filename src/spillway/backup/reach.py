@@ -1,0 +1,117 @@
+"""How far each shard's backups must reach, noted apart from them: beside what Spark resumes from.
+
+A folder of backups can be put back from an older copy, or be emptied. Whatever is read from it then is intact and
+agrees with itself, and a shard that lost its memory would go on from it without a word. So whoever drives the batches
+notes, before a batch counts as committed, which batches each shard has backed up. A recovery asks for the newest of
+them that it may use. The note also counts failures, which a shard that keeps no backups has no other place for.
+
+Theory. A backup of batch N is durable before its shard commits N, and the note before Spark commits N. If Spark runs N
+again, the note of N is there and the backup of N may not be used; the one before N is, so two are noted for each shard.
+One file, replaced as a whole: a note that is damaged or missing asks for nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spillway.backup.envelope import seal, unseal
+from spillway.backup.files import Files, open_files
+from spillway.errors import BackupError
+from spillway.records.progress import ShardProgress
+
+FOLDER = "spillway"  # inside Spark's checkpoint, where Spark has none of that name
+NAME = "reach.json"
+FORMAT = 1
+NONE = -1
+
+_KEPT = 2  # backups noted for each shard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What is noted of one shard."""
+
+    failures: int = 0
+    backups: tuple[int, ...] = ()  # the last batches backed up, oldest first
+    place: str = ""  # where this is noted, for messages
+
+    def backup_before(self, batch: int) -> int:
+        """The newest batch before ``batch`` that was backed up; -1 if none is noted."""
+        return max((backup for backup in self.backups if backup < batch), default=NONE)
+
+    def after(self, row: ShardProgress) -> "Reached":
+        """What is noted once the shard has applied a batch; an earlier attempt of it is forgotten."""
+        backups = [backup for backup in self.backups if backup < row.batch]
+        if row.backup:
+            backups.append(row.batch)
+        return Reached(failures=max(self.failures, row.failures), backups=tuple(backups[-_KEPT:]))
+
+
+NOT_NOTED = Reached()
+
+
+class Reach:
+    """The note of one run. Only what drives the batches writes it; tasks read it when they recover.
+
+    Without a folder it is kept in memory: it then lasts as long as what drives the batches.
+    """
+
+    def __init__(self, files: Files | None = None) -> None:
+        self._files = files
+        self._noted: dict[str, Reached] = {}
+        if files is not None:
+            self._noted = _read(files)
+
+    @classmethod
+    def beside(cls, checkpoint: str) -> "Reach":
+        """The note inside Spark's checkpoint folder; one in memory if only Spark can open that folder."""
+        try:
+            return cls(open_files(checkpoint, FOLDER))
+        except (ImportError, ValueError):  # what fsspec says of a protocol it does not know, or has no package for
+            return cls()
+
+    def of(self, operator: str, shard: int) -> Reached:
+        """What is noted of a shard."""
+        return self._noted.get(_key(operator, shard), NOT_NOTED)
+
+    def note(self, rows: Iterable[ShardProgress]) -> None:
+        """Make durable what the shards did in a batch that is about to be committed."""
+        noted = dict(self._noted)
+        for row in rows:
+            key = _key(row.operator, row.shard)
+            noted[key] = noted.get(key, NOT_NOTED).after(row)
+        if noted == self._noted:
+            return
+        if self._files is not None:
+            shards = {key: {"failures": one.failures, "backups": list(one.backups)} for key, one in noted.items()}
+            try:
+                self._files.write(NAME, seal({"shards": shards}, format=FORMAT))
+            except OSError as error:
+                raise BackupError(
+                    f"Noting in {self._files.place} how far backups reach failed: {error.strerror or error}. The batch "
+                    f"was not committed; mend the folder and run again."
+                ) from error
+        self._noted = noted
+
+
+def reach_of(checkpoint: str | None, operator: str, shard: int) -> Reached:
+    """What the note inside a checkpoint folder says of a shard, read now."""
+    return NOT_NOTED if checkpoint is None else Reach.beside(checkpoint).of(operator, shard)
+
+
+def _read(files: Files) -> dict[str, Reached]:
+    try:
+        data = files.read(NAME)
+    except FileNotFoundError:
+        return {}
+    body = unseal(data, format=FORMAT, what=f"The note {NAME} in {files.place}")
+    if body is None:
+        return {}
+    place = f"{files.place}/{NAME}"
+    return {
+        key: Reached(failures=int(one["failures"]), backups=tuple(map(int, one["backups"])), place=place)
+        for key, one in body["shards"].items()
+    }
+
+
+def _key(operator: str, shard: int) -> str:
+    return f"{operator}/{shard}"

@@ -1,0 +1,143 @@
+"""Brings back a shard whose memory is gone: from its backups and kept items, or, without any, from nothing.
+
+The number of failures is made durable before anything is rebuilt; otherwise two failures in a row would each be allowed
+the first one's threshold. It is noted once the backups are read, so that a store which cannot be read just then costs
+nothing but the attempt.
+"""
+
+import math
+
+from spillway.backup.hooks import StateHooks
+from spillway.backup.manifest import Manifest, Standing
+from spillway.backup.promise import Loss, Promise
+from spillway.backup.reach import NOT_NOTED, Reached
+from spillway.backup.saving import Saving
+from spillway.backup.store import Restored
+from spillway.clock import Clock
+from spillway.errors import BackupError, BoundLostError
+from spillway.state.shard import NONE, Shard
+
+
+class Recovery:
+    """What can be had back of one shard."""
+
+    def __init__(self, shard: Shard, promise: Promise, hooks: StateHooks, saving: Saving | None, clock: Clock) -> None:
+        self._shard = shard
+        self._promise = promise
+        self._hooks = hooks
+        self._saving = saving
+        self._clock = clock
+
+    def be_born(self, batch: int, reached: Reached = NOT_NOTED) -> None:
+        """An empty shard at the first batch of a run."""
+        failures = reached.failures
+        if self._saving is not None:
+            with self._saving.at_stake("noting that it exists"):
+                found = self._saving.store.manifest() or self._saving.store.born()
+                self._check_same_run(found, batch)
+                failures = found.failures
+        self._shard.reset()  # an earlier run may have died while it filled this memory
+        self._shard.recovered(
+            version=batch - 1, backup_version=NONE, failures=failures, time_s=self._clock.monotonic_s()
+        )
+
+    def recover(self, batch: int, reached: Reached = NOT_NOTED) -> Loss:
+        """Be at the batch before ``batch``, as near as backups and items bring it."""
+        shard, saving = self._shard, self._saving
+        restored, failures = Restored(record=None), reached.failures + 1
+        if saving is not None:
+            with saving.at_stake("recovering"):
+                restored, failures = self._restore(saving, batch, reached)
+        shard.reset()
+        self._fill(restored)
+        record = restored.record
+        standing = record.standing if record else Standing()
+        failures_in_backup = record.failures if record else 0
+        backup_version = record.batch if record else NONE
+        shard.remember(window=standing.window, forgotten=standing.forgotten, failed_at=standing.failed_at)
+        shard.settle(seq=record.seq if record else None, tuples=0)
+        bound = self._promise.divergence_max(
+            failures_in_backup=failures_in_backup - standing.forgotten, failures=failures - standing.forgotten
+        )
+        missing = self._replay(first=backup_version + 1, last=batch - 1)
+        damage = (*restored.damage, *missing)
+        loss = Loss(
+            batch=batch,
+            backup_batch=backup_version,
+            failures=failures,
+            divergence_max=bound if restored.complete and not missing else math.inf,
+            items_max=self._promise.items_max(failures - standing.forgotten),
+            lost_chunks=restored.lost_chunks,
+            damage="; ".join(damage),
+        )
+        # A batch that ends a window is backed up, so it is replayed only if that backup is damaged.
+        assert not shard.cleared or damage
+        if damage and saving is not None:
+            # What is in memory now is no longer what the damaged files say: start from a backup that is.
+            with saving.at_stake("replacing a damaged backup"):
+                saving.save_anew(batch - 1, failures=failures_in_backup)
+            backup_version = batch - 1
+        # What a failure in a sliding window is felt from is known when the next tuple comes.
+        shard.remember(window=shard.window, forgotten=shard.forgotten, failed_at=None)
+        self._hooks.recovered(loss)
+        shard.recovered(
+            version=batch - 1, backup_version=backup_version, failures=failures, time_s=self._clock.monotonic_s()
+        )
+        return loss
+
+    def _replay(self, *, first: int, last: int) -> tuple[str, ...]:
+        """Apply kept items to what the backup gave; says which are missing."""
+        if not self._promise.protection.replays_items or self._saving is None:
+            return ()
+        with self._saving.at_stake("reading its items again"):
+            return self._hooks.replay(first=first, last=last)
+
+    def _fill(self, restored: Restored) -> None:
+        """Put what the store gave back into memory, which is empty."""
+        shard = self._shard
+        if restored.table is not None:
+            shard.adopt()
+            self._hooks.custom_recover(restored.table)
+        elif restored.record is not None:
+            for array, part, count in zip(shard.arrays, restored.chunks, restored.counts, strict=True):
+                array.load(part.ids, part.payload, count)
+            shard.mend(restored.valid_counts)
+        shard.adopt()
+
+    def _restore(self, saving: Saving, batch: int, reached: Reached) -> tuple[Restored, int]:
+        store = saving.store
+        found = store.manifest()
+        if found is None:
+            raise self._lost(
+                f"its memory is gone and {store.place} has no record of it, though the run is at batch {batch}. Name "
+                f"the folder of backups this run was started with."
+            )
+        self._check_same_run(found, batch)
+        restored = store.load(batch_max=batch - 1)
+        wanted = reached.backup_before(batch)
+        reaches = restored.record.batch if restored.record else NONE
+        if reaches < wanted and restored.complete:
+            raise self._lost(
+                f"its memory is gone, and {store.place} holds its state up to batch {reaches} where batch {wanted} was "
+                f"made durable: an older copy of the folder has been put in its place. Put the newer one back. To go "
+                f"on from the older one all the same, and lose what came between, remove {reached.place}."
+                if reaches != NONE
+                else f"its memory is gone, and {store.place} holds none of its state, though batch {wanted} was made "
+                f"durable: an older copy of the folder has been put in its place. Put the newer one back. To go on "
+                f"from nothing all the same, remove {reached.place}."
+            )
+        failures = max(found.failures, reached.failures) + 1
+        store.failed(batch_max=batch - 1, failures=failures)
+        return restored, failures
+
+    def _check_same_run(self, found: Manifest, batch: int) -> None:
+        newest = found.records[-1].batch if found.records else NONE
+        if newest > batch:
+            raise BackupError(
+                f"Operator {self._promise.operator!r}, shard {self._promise.shard}: Spark asks for batch {batch}, but "
+                f"the backups already contain batch {newest}. They belong to an earlier run: resume from that run's "
+                f"checkpoint, or name another folder of backups."
+            )
+
+    def _lost(self, reason: str) -> BoundLostError:
+        return BoundLostError(operator=self._promise.operator, shard=self._promise.shard, reason=reason)

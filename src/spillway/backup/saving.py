@@ -1,0 +1,104 @@
+"""Makes a shard's state durable: which chunks, under which record, and one sentence if that fails."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from spillway.backup.hooks import StateHooks
+from spillway.backup.manifest import Record, Standing
+from spillway.backup.promise import Promise
+from spillway.backup.segments import Chunks, Int64s
+from spillway.backup.store import Coming, Moment, ShardStore
+from spillway.clock import Clock
+from spillway.errors import BoundLostError
+from spillway.graph.protections import Approximate
+from spillway.state.shard import Shard
+
+
+class Saving:
+    """The backups of one shard, as its keeper and its recovery make them."""
+
+    def __init__(self, shard: Shard, promise: Promise, hooks: StateHooks, store: ShardStore, clock: Clock) -> None:
+        self.store = store
+        self._shard = shard
+        self._promise = promise
+        self._hooks = hooks
+        self._clock = clock
+
+    def save_batch(self, batch: int, *, divergence: float, allowed: float, tuples_per_s: float) -> Record:
+        """Back up the batch being applied; what is written waits until that batch is committed."""
+        shard = self._shard
+        moment = self._moment(batch, failures=shard.failures, divergence=divergence, tuples_per_s=tuples_per_s)
+        shard.announce(batch, time_s=self._clock.monotonic_s())
+        with self.at_stake("writing its backup"):
+            coming = self.store.coming(batch=batch, after=shard.backup_version, failures=shard.failures)
+            if shard.cleared:
+                coming = replace(coming, whole=True)
+            ids = self._all_chunks() if coming.whole else self._changed(divergence, allowed)
+            record = self._save(coming, moment, ids)
+        shard.stage(ids if record.kind != "custom" else self._all_chunks())
+        return record
+
+    def save_anew(self, batch: int, *, failures: int) -> None:
+        """Write all that memory contains as the backup of ``batch``, which is committed; nothing stored is built on.
+
+        ``failures`` are those whose cost is in that state.
+        """
+        shard = self._shard
+        coming = self.store.coming(batch=batch + 1, after=shard.backup_version, failures=failures)
+        coming = replace(coming, whole=True, fresh=True)
+        self._save(coming, self._moment(batch, failures=failures), self._all_chunks())
+        shard.adopt()
+
+    @contextmanager
+    def at_stake(self, doing: str) -> Iterator[None]:
+        """Turn an error of the file system into the one sentence that matters."""
+        try:
+            yield
+        except OSError as error:
+            raise BoundLostError(
+                operator=self._promise.operator,
+                shard=self._promise.shard,
+                reason=f"{doing} in {self.store.place} failed: {error.strerror or error}. The batch was not "
+                f"committed; mend the folder and run again.",
+            ) from error
+
+    def _all_chunks(self) -> list[Int64s]:
+        return [array.all_chunks() for array in self._shard.arrays]
+
+    def _changed(self, divergence: float, allowed: float) -> list[Int64s]:
+        """The chunks a backup has to hold, per array."""
+        arrays = self._shard.arrays
+        if not self._may_be_selective(divergence):
+            return [array.changed_chunks() for array in arrays]
+        # Only what makes the state diverge need be saved; the rest may keep up to half of what is allowed, shared by
+        # the arrays that diverge at all.
+        goal = allowed / (2 * max(sum(array.divergence() > 0 for array in arrays), 1))
+        return [array.heaviest_chunks(goal) for array in arrays]
+
+    def _may_be_selective(self, divergence: float) -> bool:
+        approximate = isinstance(self._promise.protection, Approximate)
+        return approximate and math.isfinite(divergence) and not self._hooks.own_divergence
+
+    def _save(self, coming: Coming, moment: Moment, ids: list[Int64s]) -> Record:
+        """Write the given chunks, or what the operator would rather have stored."""
+        table = self._hooks.custom_backup()
+        if table is not None:
+            return self.store.save_table(table, coming, moment)
+        arrays = self._shard.arrays
+        parts = [Chunks(chunks, array.payload(chunks)) for chunks, array in zip(ids, arrays, strict=True)]
+        return self.store.save(parts, coming, moment, counts=tuple(array.count for array in arrays))
+
+    def _moment(self, batch: int, *, failures: int, divergence: float = 0.0, tuples_per_s: float = 0.0) -> Moment:
+        shard = self._shard
+        return Moment(
+            batch=batch,
+            seq=shard.seq,
+            failures=failures,
+            divergence=divergence,
+            time_s=self._clock.now_s(),
+            tuples_per_s=tuples_per_s,
+            standing=Standing(window=shard.window, forgotten=shard.forgotten, failed_at=shard.failed_at),
+            emptied=shard.cleared,
+        )

@@ -1,0 +1,256 @@
+"""What an operator's state means: everything that is given to it, unless there is a reason."""
+
+import inspect
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import spillway as sw
+from spillway.errors import GraphError
+from spillway.inject.corruption import StateCorruption, corrupted
+from spillway.inject.faults import Loss
+from spillway.inject.rewriting import FaultPoint
+from spillway.operators.operator import Operator
+from spillway.operators.wording import written_down
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+HOPPING, WIDER = sw.Hopping(count=10), sw.Hopping(count=20)
+
+KEPT_ELSEWHERE = {
+    "name": "state lies under it; another name is other state",
+    "protect": "how state is kept, not what it is",
+    "shards": "counted by the graph, which adds them: see meaning_of",
+}
+NOT_FELT_BY_STATE: dict[type[Operator], dict[str, str]] = {
+    sw.Count: {"count_as": "the name of an output column"},
+    sw.CountMin: {"largest": "asked for at a recovery, for what is lost then"},
+    sw.LocalSketch: {"largest": "as for CountMin; where candidates depend on it, so does least"},
+    sw.LatestJoin: {
+        "value_as": "the name of an output column",
+        "then": "a function of what is put out",
+        "schema": "of what is put out",
+    },
+    sw.SlidingAggregate: {"every": "when a key speaks"},
+    sw.LocalModel: {"every": "how often the model is put out"},
+    sw.MergeSketches: dict.fromkeys(
+        ("key", "value", "phi", "rows", "width"), "only the number of a window is carried over, never what was in it"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """An operator as it is made, and for each argument what else it may be."""
+
+    first: dict[str, Any]
+    other: dict[str, Any]
+
+
+GIVEN: dict[type[Operator], Given] = {
+    sw.Count: Given(
+        first={"key": "k"},
+        other={
+            "key": "k2", "value": "v", "metric": "l1", "window": HOPPING, "key_type": "int64", "dtype": "float64",
+        },
+    ),
+    sw.CountMin: Given(
+        first={"key": "k", "value": "v"},
+        other={"key": ("k", "k2"), "value": "v2", "rows": 3, "width": 64, "metric": "l1", "window": HOPPING},
+    ),
+    sw.LocalSketch: Given(
+        first={"key": "k", "value": "v", "phi": 100, "shards": 2, "window": HOPPING},
+        other={"key": "k2", "value": "v2", "phi": 200, "window": WIDER, "rows": 3, "width": 64},
+    ),
+    sw.MergeSketches: Given(first={"key": "k", "value": "v", "phi": 100}, other={}),
+    sw.LatestJoin: Given(first={"key": "k", "value": "v"}, other={"key": "k2", "value": "v2", "key_type": "int64"}),
+    sw.SlidingAggregate: Given(
+        first={"key": "k", "sums": {"a": "v"}, "size": MINUTE, "time": "at"},
+        other={"key": "k2", "sums": {"a": ("v", "w")}, "size": HOUR, "time": "at2", "rows_max": 5, "key_type": "int64"},
+    ),
+    sw.WindowJoin: Given(
+        first={"key": "k", "left": ["a"], "right": ["b"], "size": MINUTE, "time": "at"},
+        other={
+            "key": "k2", "left": ["c"], "right": ["c"], "size": HOUR, "time": "at2", "rows_max": 5, "key_type": "int64",
+        },
+    ),
+    sw.Barrier: Given(
+        first={"key": "k", "left": ["a"], "right": ["b"]},
+        other={"key": "k2", "left": ["c"], "right": ["c"], "waiting_max": 5, "key_type": "int64"},
+    ),
+    sw.RippleJoin: Given(first={"key": "k"}, other={"key": "k2", "rate": 0.5, "seed": 2}),
+    sw.SumEstimates: Given(first={}, other={}),
+    sw.LocalModel: Given(
+        first={"shards": 2},
+        other={
+            "label": "l", "features": "f", "values": "v", "rate": 0.2, "decay": True, "l2": 0.1, "learn_below": 9,
+            "window": sw.Decaying(),
+        },
+    ),
+    sw.GlobalModel: Given(first={}, other={"window": sw.Decaying()}),
+}  # fmt: skip
+
+
+def built_in() -> list[type[Operator]]:
+    """Every operator of the package that can be made."""
+    kinds = [value for value in vars(sw).values() if inspect.isclass(value) and issubclass(value, Operator)]
+    return [kind for kind in kinds if kind is not Operator and not inspect.isabstract(kind)]
+
+
+STATELESS = {sw.Apply, sw.Match, sw.Select, sw.Union, sw.Where, sw.Words}
+ARGUMENTS = [(kind, name) for kind, given in GIVEN.items() for name in given.other]
+
+
+def test_every_argument_of_every_operator_is_accounted_for() -> None:
+    assert set(built_in()) - STATELESS == set(GIVEN)
+    for kind, given in GIVEN.items():
+        wanted = set(inspect.signature(kind.__init__).parameters) - {"self"}
+        spared = {*KEPT_ELSEWHERE, *NOT_FELT_BY_STATE.get(kind, {})}
+        assert wanted - spared == set(given.other), kind
+        assert kind("o", **given.first).stateful
+
+
+@pytest.mark.parametrize(("kind", "argument"), ARGUMENTS, ids=[f"{kind.__name__}.{name}" for kind, name in ARGUMENTS])
+def test_another_argument_is_another_meaning(kind: type[Operator], argument: str) -> None:
+    given = GIVEN[kind]
+    first = kind("o", **given.first).meaning()
+    assert first == kind("o", **given.first).meaning()
+    other = kind("o", **{**given.first, argument: given.other[argument]}).meaning()
+    changed = {name for name in {*first, *other} if first.get(name) != other.get(name)}
+    assert changed
+
+
+def test_what_is_spared_is_not_part_of_it() -> None:
+    count = sw.Count("o", key="k")
+    same = sw.Count("p", key="k", count_as="n", protect=sw.Approximate(theta=3), shards=5)
+    assert count.meaning() == same.meaning()
+
+
+def test_local_candidates_depend_on_theta() -> None:
+    """A key that a lower threshold would have entered is not there: heavy hitters could be missed without a word."""
+    first = GIVEN[sw.LocalSketch].first
+    exact, approximate = (
+        sw.LocalSketch("o", **first, protect=protect).meaning() for protect in (sw.Exact(), sw.Approximate(theta=50))
+    )
+    assert (exact.pop("least"), approximate.pop("least")) == ("50.0", "25.0")
+    assert exact == approximate
+
+
+def test_a_fault_is_part_of_what_it_strikes() -> None:
+    def point(offset: int) -> dict[str, str]:
+        return FaultPoint("f", Loss(targets=("o",), offset=offset, length=3), ports=1).meaning()
+
+    def struck(offset: int) -> dict[str, str]:
+        latest = sw.LatestJoin("o", key="k", value="v")
+        return corrupted(latest, StateCorruption(targets=("o",), offset=offset, length=1)).meaning()
+
+    assert point(5) == point(5) != point(6)
+    assert struck(5) == struck(5) != struck(6)
+    assert struck(5)["value"] == "'v'"
+
+
+class Limited(sw.Count):
+    """A user's own operator on top of one of ours."""
+
+    parameters = ("limit",)
+
+    def __init__(self, name: str, limit: Any) -> None:
+        super().__init__(name, key="k", value="v")
+        self.limit = limit
+
+
+def test_parameters_add_to_those_of_the_base_class() -> None:
+    assert Limited("o", 5).meaning() == {
+        "class": "Limited",
+        "version": "1",
+        "key": "'k'",
+        "state": "'counts HashTable(string,int64,max)'",
+        "value": "'v'",
+        "limit": "5",
+    }
+
+
+def test_a_class_that_moves_keeps_its_meaning() -> None:
+    elsewhere = type("Limited", (Limited,), {"__module__": "elsewhere", "__qualname__": "Other.Limited"})
+    assert elsewhere("o", 5).meaning() == Limited("o", 5).meaning()
+
+
+def test_a_parameter_that_does_not_exist_is_refused() -> None:
+    class Missing(sw.Operator):
+        parameters = ("limit",)
+        total = sw.Number()
+
+    with pytest.raises(GraphError) as refused:
+        Missing("o").meaning()
+    assert str(refused.value) == (
+        "Operator 'o': Missing names 'limit' among its parameters and has no such attribute. Set self.limit in "
+        "__init__, or take it out of parameters."
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (lambda x: x, "what a function does cannot be told from its name"),
+        ([print], "what a function does cannot be told from its name"),
+        (object(), "a object has no words that are the same in every run"),
+        (np.array([object()]), "a object has no words that are the same in every run"),
+    ],
+    ids=["function", "function in a list", "object", "array of objects"],
+)
+def test_a_parameter_without_words_is_refused(value: Any, reason: str) -> None:
+    with pytest.raises(GraphError) as refused:
+        Limited("o", value).meaning()
+    assert str(refused.value) == (
+        f"Operator 'o': parameter 'limit' cannot be part of what its state means, because {reason}. Take it out of "
+        f"parameters, and raise version whenever it changes."
+    )
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    column: str
+    least: int = 0
+    among: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "none"),
+        ("none", "'none'"),
+        (True, "True"),
+        (1, "1"),
+        (1.0, "1.0"),
+        (np.float64(1.0), "1.0"),
+        (b"x", "b'x'"),
+        (Colour.RED, "Colour.RED"),
+        (["a", ("b",)], "('a', ('b'))"),
+        ({"b", "a"}, "{'a', 'b'}"),
+        ({"b": 1, "a": None}, "{'b': 1, 'a': none}"),
+        (timedelta(days=1, microseconds=3), "1 day, 0:00:00.000003"),
+        (sw.field("bytes") > 10, "(bytes > 10)"),
+        (pa.list_(pa.int64()), "list<item: int64>"),
+        (sw.columns(n=pa.int64()), "seq: int64 not null, n: int64"),
+        (re.compile("a+"), "'a+'"),
+        (Path("a") / "b", "'a/b'"),
+        (Colour, "Colour"),
+        (Rule("k"), "Rule(column='k')"),
+        (Rule("k", least=2, among=("x",)), "Rule(column='k', least=2, among=('x'))"),
+        (sw.Hopping(time="at", length=MINUTE), "Hopping(time='at', length=0:01:00)"),
+        (np.arange(3), "array(int64, (3,), 7fb6f0c094f81c5d)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_words(value: Any, words: str) -> None:
+    assert written_down(value) == words
