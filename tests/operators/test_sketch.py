@@ -237,3 +237,9 @@ def test_data_that_does_not_fit_is_refused(batch: pa.RecordBatch, message: str) 
     with pytest.raises(InputError) as refused:
         through(sketch(), batches=[batch], shards=1)
     assert str(refused.value) == message
+
+
+def test_numbers_below_zero_stay_what_they_are() -> None:
+    batch = tuples(-9, src=["a", "b", "a"], dst=[1, 2, 1], bytes=[1, 2, 3])
+    out = through(sketch(), batches=[batch])
+    assert dict(zip(out["src"].to_pylist(), out["seq"].to_pylist(), strict=True)) == {"a": -7, "b": -8}

@@ -141,8 +141,9 @@ class CountMin(Operator):
         self, batch: pa.RecordBatch, firsts: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
     ) -> pa.RecordBatch:
         """The keys, each once, with the highest ``seq`` they came with."""
-        seqs = np.full(firsts.size, -1, np.int64)
-        np.maximum.at(seqs, numbers, np.asarray(batch[SEQ]))
+        numbered: npt.NDArray[np.int64] = np.asarray(batch[SEQ])
+        seqs = numbered[firsts]
+        np.maximum.at(seqs, numbers, numbered)
         keys = batch.select(self.by).take(pa.array(firsts))
         return pa.RecordBatch.from_arrays([pa.array(seqs), *keys.columns], names=[SEQ, *self.by])
 
