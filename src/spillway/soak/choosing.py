@@ -50,12 +50,17 @@ class _Choosing:
         self._random = random
         self._keys = int(self._pick([1, 5, 20, 60]))
         self._exact = random.random() < 0.2  # whether the whole graph is
+        self._pieces = self._pick([1, 2, 3])  # of a source in a batch
+        self._tuples_max = self._pick([2, 10, 40, 80])  # of a piece
+        self._gap_max = self._pick([1, 1, 4])  # between two numbers of seq
+        # About how many numbers of seq a batch has decides how many windows: of a few tuples, or of a few batches.
+        numbers = self._pieces * self._tuples_max * (1 + self._gap_max) / 4
+        self._extent = int(max(1, numbers * self._pick([0.2, 0.6, 1.0, 2.5])))
         self._times = Times(
             origin_us=int(self._pick([0, 10**15, -(10**6), -(10**9), -(10**15)])),
             step_us=int(self._pick([1, 1000, 7_777_777])),
-            punctuation_every=int(self._pick([4, 12, 60])),
+            punctuation_every=int(max(2, numbers * self._pick([0.2, 0.6, 2.0]))),
         )
-        self._extent = int(self._pick([3, 10, 40, 150]))  # of windows, so that batches can be aligned with them
         self._tuples = 0
         self._blocks: list[Block] = []
         self._streams: list[str] = []
@@ -214,17 +219,14 @@ class _Choosing:
         return tuple(Fed(name=name, batches=self._input(batches, first, aligned)) for name in names)
 
     def _input(self, batches: int, seq: int, aligned: float) -> tuple[tuple[pa.RecordBatch, ...], ...]:
-        pieces = int(self._random.integers(1, 4))
-        tuples_max = int(self._pick([2, 10, 40, 80]))
-        gap_max = int(self._pick([1, 1, 4]))
         result = []
         for _ in range(batches):
             if self._random.random() < aligned:
                 seq = -(-seq // self._extent) * self._extent
             made = []
-            for _ in range(pieces):
-                count = int(self._random.integers(0, tuples_max + 1)) * int(self._random.random() > 0.1)
-                seqs = seq + np.cumsum(self._random.integers(1, gap_max + 1, size=count)) - 1
+            for _ in range(self._pieces):
+                count = int(self._random.integers(0, self._tuples_max + 1)) * int(self._random.random() > 0.1)
+                seqs = seq + np.cumsum(self._random.integers(1, self._gap_max + 1, size=count)) - 1
                 values = self._random.integers(1, 10, size=count)
                 made.append(self._times.tuples(seqs, self._random.integers(self._keys, size=count), values))
                 seq = int(seqs[-1]) + 1 if count else seq

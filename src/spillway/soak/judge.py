@@ -165,11 +165,14 @@ class Judge:
         demand(bool((low >= 0).all()), f"{memory.name} put out an estimate too low by {-low.min()} in batch {batch}")
 
     def _check_seqs(self, memory: Memory, batch: int, outs: list[Out]) -> None:
-        """A tuple that is put out is numbered like one that came in."""
+        """A tuple that is put out is numbered like one that came in; before the first, and after a loss, it is -1."""
         ends = self._plan.seqs(batch)
+        exact = isinstance(memory.kept.protection, Exact | UpstreamBackup)
+        unnumbered = not memory.had_numbers(batch) or (memory.losses and not exact)
         for out in outs:
             for seq in set(out.batch[SEQ].to_pylist()):
                 known = ends is not None and ends[0] <= seq <= ends[1]
+                known |= seq == -1 and bool(unnumbered)
                 demand(known, f"{memory.name} put out seq {seq} in batch {batch}; up to then it was {ends}")
 
     def _check_feedback(
