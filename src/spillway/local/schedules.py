@@ -258,7 +258,7 @@ class _Schedule:
         known = len(self._run.progress)
         try:
             self._run.step()
-        except Exception:
+        except (Exception, _KilledError):
             if len(self._opened) < self._shards:
                 self._judge.recovery_cut_short(len(self._opened))
             raise
