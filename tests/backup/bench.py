@@ -100,7 +100,13 @@ class Bench:
 
     def new_store(self) -> ShardStore:
         return ShardStore(
-            self.files, graph="graph", operator="bench", shard=0, meaning={"state": self._vector.describe()}, arrays=1
+            self.files,
+            graph="graph",
+            operator="bench",
+            shard=0,
+            meaning={"state": self._vector.describe()},
+            protection=self.protection.describe(),
+            arrays=1,
         )
 
     def lose_memory(self) -> None:

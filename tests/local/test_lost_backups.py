@@ -190,3 +190,42 @@ def test_durable_feedback_that_cannot_be_read_names_the_shard(tmp_path: Path, mo
         run.run()
         assert run.result("out").to_pydict() == undisturbed(looped(sw.Exact()), tmp_path)
     assert np.all(np.diff(run.result("out")["seq"].to_numpy()) >= 0)
+
+
+def test_a_bound_is_not_claimed_for_what_came_under_a_looser_protection(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"backups": str(tmp_path / "backups"), "state": tmp_path / "state"}
+    losses = []
+    loose, tight = counted(sw.Approximate(theta=100)), counted(sw.Approximate(theta=2))
+    watch(tight, losses)
+    run = sw.LocalRun(loose, **options)
+    for _ in range(4):
+        run.step()
+    run.wipe()
+    run = sw.LocalRun(tight, **options, batch=4)
+    run.step()
+    assert [loss.divergence_max for loss in losses] == [np.inf]
+    run.wipe()
+    run.step()
+    assert losses[-1].divergence_max <= 2, "that batch was backed up under the tighter one"
+
+
+def test_memory_that_goes_on_under_another_protection_is_backed_up_at_once(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"backups": str(tmp_path / "backups"), "state": tmp_path / "state"}
+    losses = []
+    loose, exact = counted(sw.Approximate(theta=100)), counted(sw.Exact())
+    watch(exact, losses)
+    run = sw.LocalRun(loose, **options)
+    for _ in range(4):
+        run.step()
+    run = sw.LocalRun(exact, **options, batch=4)
+    run.step()
+    run.wipe()
+    run.run()
+    assert counts(run) == [5, 6, 7, 8]
+    assert [loss.divergence_max for loss in losses] == [0.0]
+
+
+def watch(graph: Graph, losses: list[Any]) -> None:
+    """Have every recovery of the operator told."""
+    operator: Any = graph.nodes["count"]
+    operator.recovered = losses.append

@@ -81,8 +81,19 @@ class Restored:
 class ShardStore:
     """The backup folder of one shard; every method is called under the shard's lock."""
 
-    def __init__(self, files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning, arrays: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        graph: str,
+        operator: str,
+        shard: int,
+        meaning: Meaning,
+        protection: str,
+        arrays: int,
+    ) -> None:
         self._files = files
+        self._protection = protection
         self._graph = graph
         self._operator = operator
         self._shard = shard
@@ -119,6 +130,8 @@ class ShardStore:
         if newest != after:
             reached = f"reached batch {newest}" if newest != NONE else "held no state"
             return f"the backups in {self.place} {reached} where memory knew of batch {after}"
+        if found.protection != self._protection:
+            return f"the backups in {self.place} were made under {found.protection}"
         return ""
 
     def failed(self, *, batch_max: int, failures: int) -> None:
@@ -212,6 +225,7 @@ class ShardStore:
                 number=coming.number,
                 failures=max(coming.base.failures, moment.failures),
                 records=_retained((*coming.base.records, record)),
+                protection=self._protection,
                 damaged=0,
             )
         )
@@ -286,6 +300,7 @@ class ShardStore:
             operator=self._operator,
             shard=self._shard,
             meaning=self._meaning,
+            protection=self._protection,
             failures=failures,
         )
 

@@ -63,6 +63,7 @@ class OpenOperator:
                 operator=operator.name,
                 shard=index,
                 meaning=meaning_of(graph, operator),
+                protection=operator.protect.describe(),
                 arrays=len(self.shard.arrays),
             )
         self.items = open_items(operator, index, graph=graph, backups=backups)
