@@ -1,25 +1,20 @@
 """The page of a plain run, from a directory written as runs write theirs."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from tests.records.progressed import progress
 from tests.report.test_campaign_page import words
 from tests.report.test_page import Elements
 
 from spillway.errors import RunError
-from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
+from spillway.records import reading
+from spillway.records.log import log_bytes, read_log
+from spillway.records.progress import ShardProgress
 from spillway.records.rundir import RunDirectory
 from spillway.report.pages import report_page
-
-
-def progress(**values: object) -> ShardProgress:
-    nothing = {
-        field.name: "" if pa.types.is_string(field.type) else False if pa.types.is_boolean(field.type) else 0
-        for field in PROGRESS_SCHEMA
-    }
-    return ShardProgress(**{**nothing, "operator": "count", **values})  # type: ignore[arg-type]
 
 
 def recorded(path: Path, rows: list[ShardProgress]) -> Path:
@@ -77,13 +72,63 @@ def test_many_batches_are_thinned_without_hiding_the_peak(tmp_path: Path) -> Non
 
 def test_older_records_with_fewer_columns_are_read(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run", [progress(batch=0, tuples=5)])
-    part = path / "progress" / "part-000000.parquet"
-    pq.write_table(pq.read_table(part).drop_columns(["lost_chunks", "damage"]), part)
+    part = path / "progress" / "part-000000.log"
+    older = pa.Table.from_batches(read_log(part).batches).drop_columns(["lost_chunks", "damage"])
+    part.write_bytes(log_bytes(older.schema, older.to_batches()))
     assert "count 1 5" in words(report_page(path))
 
 
 def test_records_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run", [progress(batch=0, tuples=5)])
-    (path / "progress" / "part-000000.parquet").write_bytes(b"torn")
+    part = path / "progress" / "part-000000.log"
+    part.unlink()
+    part.mkdir()
     with pytest.raises(RunError, match="its progress cannot be read"):
         report_page(path)
+
+
+def test_holes_are_told_by_operator_and_batch(tmp_path: Path) -> None:
+    rows = [
+        progress(operator=operator, batch=batch, shard=shard)
+        for operator in ("first", "second")
+        for batch in range(23)
+        for shard in range(2)
+        if not (operator == "first" and 5 <= batch <= 10)
+        and not (operator == "second" and batch == 22)
+        and not (operator == "second" and batch == 3 and shard == 1)
+    ]
+    said = words(report_page(recorded(tmp_path / "run", rows)))
+    assert "Of operator 'first', 6 batches lack a record of one shard or of all: batches 5 to 10." in said
+    assert "Of operator 'second', 2 batches lack a record of one shard or of all: batches 3, 22." in said
+
+
+def test_a_page_of_whole_records_says_nothing_of_holes(tmp_path: Path) -> None:
+    html = report_page(recorded(tmp_path / "run", [progress(batch=batch) for batch in range(5)]))
+    assert "What the records lack" not in words(html)
+
+
+def test_a_page_says_what_was_run_again_torn_and_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = recorded(tmp_path / "run", [progress(batch=batch, tuples=1) for batch in (4, 5, 6)])
+    (path / "progress" / "part-000000.log").open("ab").write(b"half")
+    directory = RunDirectory(path, graph="words")
+    directory.add([progress(batch=batch, tuples=10) for batch in (6, 7)])
+    said = words(report_page(path))
+    assert "8 batches; running. Drivers before this one: 1 finished." in said
+    assert "The records begin with batch 4." in said
+    assert "1 records are of batches that were run again; of each the last word counts." in said
+    assert "part-000000.log: its last 4 bytes are half a record." in said
+    assert "count 1 22" in said  # tuples: 1 + 1 + 10 + 10
+    directory.close("finished")
+    monkeypatch.setattr(reading, "ROWS_MAX", 2)
+    assert "The records begin with batch 6. 3 older records are more than a page is drawn from." in words(
+        report_page(path)
+    )
+
+
+def test_a_run_that_ended_without_saying_so(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path / "run", graph="words")
+    directory.add([progress(batch=0)])
+    assert directory._lock is not None
+    os.close(directory._lock)  # as the end of its process does
+    directory._lock = None
+    assert "ended without saying so: its process is gone." in words(report_page(tmp_path / "run"))

@@ -1,6 +1,8 @@
 """What one shard did in one batch: the record behind the live table, the run directory and every benchmark."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +67,25 @@ PROGRESS_SCHEMA = pa.schema(
 )
 
 
-def progress_table(rows: list[ShardProgress]) -> pa.Table:
-    """The records as an Arrow table."""
-    return pa.Table.from_pylist([row.as_row() for row in rows], schema=PROGRESS_SCHEMA)
+# What a recovery says of itself. A batch that is run again begins from what the recovery before it left.
+_OF_RECOVERY = ("recovered", "recovered_from", "lost_chunks", "damage", "recover_s")
+
+
+def progress_batch(rows: list[ShardProgress]) -> pa.RecordBatch:
+    """The records as an Arrow record batch."""
+    columns = [pa.array(map(attrgetter(field.name), rows), field.type) for field in PROGRESS_SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=PROGRESS_SCHEMA)
+
+
+def last_words(rows: Iterable[ShardProgress]) -> list[ShardProgress]:
+    """One record per shard and batch, in the order of the first ones: of a batch that was run again the last word.
+
+    A recovery in an attempt that was run again happened all the same, so it stays.
+    """
+    newest: dict[tuple[str, int, int], ShardProgress] = {}
+    for row in rows:
+        place = (row.operator, row.shard, row.batch)
+        before = newest.get(place)
+        keeps = before is not None and before.recovered and not row.recovered
+        newest[place] = replace(row, **{name: getattr(before, name) for name in _OF_RECOVERY}) if keeps else row
+    return list(newest.values())

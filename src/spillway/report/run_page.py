@@ -1,65 +1,84 @@
 """The page of a plain run: what each operator saved, how near it came to its bound, and what it lost."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from spillway.errors import RunError
-from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
+from spillway.records.progress import ShardProgress
+from spillway.records.reading import Life, Recorded, holes, life_of, read_progress
 from spillway.records.summary import summarise
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
 from spillway.report.page import Section, Value, page, table
 
-ROWS_MAX = 2_000_000  # of progress: more than a page can be drawn from in a minute
-
 _POINTS_MAX = 300  # of one line
+_STRETCHES_MAX = 20  # of batches without a record, told one by one
+_ENDINGS = {"gone": "gone without saying so"}
 _FAILURES_MAX = 500  # told one by one
 
 
 def run_page(path: Path, manifest: dict[str, Any]) -> str:
     """The page of the run in a directory, running or ended."""
-    rows = _progress(path)
+    recorded = read_progress(path)
+    rows = recorded.rows
     name = str(manifest.get("graph", path.name))
+    ended = _ended(life_of(path, manifest), manifest)
+    missing = _missing(recorded, manifest)
     if not rows:
-        return page(f"Run of {name}", [Section("Nothing yet", text="No operator with state has reported a batch.")])
+        nothing = Section("Nothing yet", text="No operator with state has reported a batch.")
+        return page(f"Run of {name}", [nothing, *missing], subtitle=ended)
     return page(
         f"Run of {name}",
-        [_operators(rows), *_bounds(rows), _saved(rows), *_failures(rows), _about(manifest)],
-        subtitle=f"{max(row.batch for row in rows) + 1:,} batches; ended: {manifest.get('ended', 'unknown')}.",
+        [*missing, _operators(rows), *_bounds(rows), _saved(rows), *_failures(rows), _about(manifest)],
+        subtitle=f"{max(row.batch for row in rows) + 1:,} batches; {ended}",
         footer=f"Written by Spillway from {path.name}. It asks nothing of the network.",
     )
 
 
-def _progress(path: Path) -> list[ShardProgress]:
-    parts = sorted(path.glob("progress/part-*.parquet"))
-    try:
-        count = sum(pq.read_metadata(part).num_rows for part in parts)
-        if count > ROWS_MAX:
-            raise RunError(
-                f"{path}: {count:,} rows of progress are more than {ROWS_MAX:,}, the most a page is drawn from."
-            )
-        # An older version may have recorded fewer columns; they read as nothing having happened.
-        tables = [PROGRESS_SCHEMA.empty_table(), *(pq.read_table(part) for part in parts)]
-        table_ = pa.concat_tables(tables, promote_options="default")
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"{path}: its progress cannot be read ({error}).") from error
-    nothing: dict[str, Any] = {field.name: _nothing(field.type) for field in PROGRESS_SCHEMA}
-    return [
-        ShardProgress(**{name: nothing[name] if row[name] is None else row[name] for name in nothing})
-        for row in table_.to_pylist()
-    ]
+def _ended(life: Life, manifest: Mapping[str, Any]) -> str:
+    match life:
+        case Life.ENDED:
+            told = f"ended: {manifest.get('ended', 'unknown')}."
+        case Life.RUNNING:
+            told = "running."
+        case Life.GONE:
+            told = "ended without saying so: its process is gone. The same run given the same checkpoint goes on."
+        case Life.UNKNOWN:
+            told = "running when these records were written; whether it still does cannot be seen from here."
+    before = manifest.get("before", {})
+    if before:
+        endings = ", ".join(f"{count:,} {_ENDINGS.get(how, how)}" for how, count in before.items())
+        told += f" Drivers before this one: {endings}."
+    return told
 
 
-def _nothing(kind: pa.DataType) -> str | int | bool:
-    if pa.types.is_string(kind):
-        return ""
-    return False if pa.types.is_boolean(kind) else 0
+def _missing(recorded: Recorded, manifest: Mapping[str, Any]) -> list[Section]:
+    """What the records do not hold, so that nobody takes a sum over them for the whole."""
+    told = []
+    for operator, stretches in holes(recorded.rows).items():
+        named = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in stretches]
+        more = f" and {len(named) - _STRETCHES_MAX:,} more stretches" if len(named) > _STRETCHES_MAX else ""
+        count = sum(last - first + 1 for first, last in stretches)
+        word = "batch" if len(named) == 1 and stretches[0][0] == stretches[0][1] else "batches"
+        told.append(
+            f"Of operator {operator!r}, {count:,} batches lack a record of one shard or of all: {word} "
+            f"{', '.join(named[:_STRETCHES_MAX])}{more}. Sums below are without them."
+        )
+    first_batch = min((row.batch for row in recorded.rows), default=0)
+    if first_batch:
+        why = f" {recorded.left_out:,} older records are more than a page is drawn from." if recorded.left_out else ""
+        told.append(f"The records begin with batch {first_batch:,}.{why}")
+    told += [f"Records were cut short, by a power cut or a full disk: {torn}" for torn in recorded.torn]
+    if manifest.get("records_lost"):
+        told.append(
+            f"{manifest['records_lost']:,} records were let go, because the disk took none for so long (see the limit "
+            f"in the warning that the run gave)."
+        )
+    if recorded.repeated:
+        told.append(f"{recorded.repeated:,} records are of batches that were run again; of each the last word counts.")
+    return [Section("What the records lack", text="\n\n".join(told))] if told else []
 
 
 def _operators(rows: Sequence[ShardProgress]) -> Section:
