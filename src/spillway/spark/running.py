@@ -22,7 +22,7 @@ from spillway.errors import GraphError, RunError, SpillwayError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
-from spillway.records.progress import ShardProgress
+from spillway.records.progress import ShardProgress, last_words
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.compile import compile_graph
@@ -192,17 +192,16 @@ class Run:
     def _take_reports(self) -> None:
         reported = self._reported.value
         fresh = reported[self._taken :]
-        # A task that was tried again has reported again: its last word counts.
-        newest = {(row.operator, row.shard, row.batch): row for row in fresh}
+        newest = last_words(fresh)  # a task that was tried again has reported again
         self._taken = len(reported)
         if self._taken > _PROGRESS_MAX:
             reported.clear()
             self._taken = 0
         with self._lock:
-            self._rows += newest.values()
+            self._rows += newest
             del self._rows[:-_PROGRESS_MAX]
         if self._directory is not None:
-            self._directory.add(list(newest.values()))
+            self._directory.add(newest)
 
     def _close(self, ended: str) -> None:
         if self._closed:
