@@ -9,6 +9,7 @@ from spillway.backup.files import open_files
 from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Keeper, Observer, ignore
 from spillway.backup.promise import Loss, Promise
+from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
@@ -94,6 +95,9 @@ class OpenOperator:
             tuples = replayed(self.operator, self, parts)
             self.shard.settle(seq=self.operator.seq, tuples=tuples)
         return tuple(missing)
+
+    def spread(self) -> Spread:
+        return spread_of(self.operator.opened_state, own_divergence=self._own_divergence)
 
     def recovered(self, loss: Loss) -> None:
         self.operator.recovered(loss)

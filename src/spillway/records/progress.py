@@ -26,6 +26,10 @@ class ShardProgress:
     recovered_from: int  # the batch of that backup; -1 for nothing
     lost_chunks: int  # chunks of that backup that were damaged and restored from an older one, or not at all
     damage: str  # which files of it, and how
+    loss_max: float  # how far the recovered state can be from the one lost; infinite if nothing bounds it
+    loss_total_max: float  # what that can add up to over all of the state; infinite if that takes to know its keys
+    numbers: int  # how many numbers, or keys, the state has that a metric speaks of
+    metrics: str  # which metrics; "own" if the operator measures itself
     item_bytes: int  # tuples made durable in this batch
     feedback_lost: int  # shards whose feedback of the batch before was lost
     rolled_back: bool  # whether an earlier attempt of this batch was undone first
@@ -55,6 +59,10 @@ PROGRESS_SCHEMA = pa.schema(
         ("recovered_from", pa.int64()),
         ("lost_chunks", pa.int64()),
         ("damage", pa.string()),
+        ("loss_max", pa.float64()),
+        ("loss_total_max", pa.float64()),
+        ("numbers", pa.int64()),
+        ("metrics", pa.string()),
         ("item_bytes", pa.int64()),
         ("feedback_lost", pa.int32()),
         ("rolled_back", pa.bool_()),
@@ -68,7 +76,7 @@ PROGRESS_SCHEMA = pa.schema(
 
 
 # What a recovery says of itself. A batch that is run again begins from what the recovery before it left.
-_OF_RECOVERY = ("recovered", "recovered_from", "lost_chunks", "damage", "recover_s")
+_OF_RECOVERY = ("recovered", "recovered_from", "lost_chunks", "damage", "loss_max", "loss_total_max", "recover_s")
 
 
 def progress_batch(rows: list[ShardProgress]) -> pa.RecordBatch:
