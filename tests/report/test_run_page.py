@@ -1,5 +1,6 @@
 """The page of a plain run, from a directory written as runs write theirs."""
 
+import math
 import os
 from pathlib import Path
 
@@ -36,6 +37,10 @@ def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
             backup_bytes=1000 if batch % 5 == 4 else 0,
             recovered=batch == 7 and shard == 1,
             recovered_from=4 if batch == 7 and shard == 1 else 0,
+            loss_max=2500.0 if batch == 7 and shard == 1 else 0.0,
+            loss_total_max=math.inf if batch == 7 and shard == 1 else 0.0,
+            numbers=12_345 if batch == 6 else 12_000,
+            metrics="max",
             failures=int(batch >= 7 and shard == 1),
         )
         for batch in range(10)
@@ -49,8 +54,41 @@ def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
     assert "count: 3, 0.6" in html  # divergence left after batch 3
     assert "count: 4, 0" in html  # and after a backup
     assert "Memory was lost 1 times." in said
-    assert "count 1 7 batch 4 0" in said
+    assert "count 1 7 batch 4 each of 12,345 numbers by at most 2,500; together at most 30,862,500 0" in said
     assert Elements(html).count("svg") == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"loss_max": 0.0, "metrics": "max"}, "nothing"),
+        ({"loss_max": math.inf, "metrics": "max"}, "nothing bounds it"),
+        ({"loss_max": 2500.0, "loss_total_max": 2500.0, "metrics": "l1"}, "2,500 in total"),
+        ({"loss_max": 40.0, "loss_total_max": 40.0, "metrics": "keys"}, "40 keys"),
+        (
+            {"loss_max": 2.0, "loss_total_max": math.inf, "metrics": "l2"},
+            "2 in l2 over 100 numbers; together at most 20",
+        ),
+        ({"loss_max": 2.0, "loss_total_max": math.inf, "metrics": "own"}, "2, as the operator measures it"),
+        (
+            {"loss_max": 2.0, "loss_total_max": 64.0, "metrics": "max", "numbers": 32},
+            "each of 32 numbers by at most 2; together at most 64",
+        ),
+        (
+            {"loss_max": 2.0, "loss_total_max": 64.0, "metrics": "max, keys", "numbers": 32},
+            "2 in max, keys over 32 numbers; together at most 64",
+        ),
+    ],
+)
+def test_what_a_failure_cost_at_most(tmp_path: Path, values: dict[str, object], said: str) -> None:
+    rows = [progress(batch=0, numbers=100), progress(batch=1, recovered=True, recovered_from=0, **values)]
+    assert f"count 0 1 batch 0 {said} 0" in words(report_page(recorded(tmp_path / "run", rows)))
+
+
+def test_without_the_record_of_the_batch_before_no_total_is_known(tmp_path: Path) -> None:
+    lost = progress(batch=5, recovered=True, loss_max=9.0, loss_total_max=math.inf, metrics="max", numbers=3)
+    said = words(report_page(recorded(tmp_path / "run", [progress(batch=3), lost])))
+    assert "each number by at most 9; how many there were is not recorded" in said
 
 
 def test_a_run_without_a_bound_draws_none(tmp_path: Path) -> None:

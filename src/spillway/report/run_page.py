@@ -1,12 +1,14 @@
 """The page of a plain run: what each operator saved, how near it came to its bound, and what it lost."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from spillway.backup.spread import OWN, total_max
 from spillway.records.progress import ShardProgress
 from spillway.records.reading import Life, Recorded, holes, life_of, read_progress
 from spillway.records.summary import summarise
@@ -153,22 +155,63 @@ def _failures(rows: Sequence[ShardProgress]) -> list[Section]:
     lost = [row for row in rows if row.recovered]
     if not lost:
         return []
+    numbers = {(row.operator, row.shard, row.batch): row.numbers for row in rows}
     cells: list[list[Value]] = [
         [
             row.operator,
             row.shard,
             row.batch,
             f"batch {row.recovered_from:,}" if row.recovered_from >= 0 else "nothing",
+            _cost(row, numbers.get((row.operator, row.shard, row.batch - 1))),
             row.lost_chunks,
             row.damage,
         ]
         for row in lost[:_FAILURES_MAX]
     ]
-    text = f"Memory was lost {len(lost):,} times."
+    text = (
+        f"Memory was lost {len(lost):,} times. What a loss cost is bounded for one shard and one failure; those of all "
+        f"shards and failures of an operator add up to no more than the theta it was given."
+    )
     if len(lost) > _FAILURES_MAX:
         text += f" The first {_FAILURES_MAX} are told here."
-    columns = ["Operator", "Shard", "In batch", "Recovered from", "Chunks lost", "Damage"]
+    columns = ["Operator", "Shard", "In batch", "Recovered from", "Lost at most", "Chunks lost", "Damage"]
     return [Section("Failures", text=text, table=table(columns, cells))]
+
+
+def _cost(row: ShardProgress, numbers_before: int | None) -> str:
+    """What a recovery cost at most, for each number and in total.
+
+    How many numbers there were is what the batch before recorded: of those that came after the backup the recovered
+    state knows nothing.
+    """
+    if row.loss_max == 0:
+        return "nothing"
+    if not math.isfinite(row.loss_max):
+        return "nothing bounds it"
+    each = _figure(row.loss_max)
+    if row.metrics == "l1":
+        return f"{each} in total"
+    if row.metrics == "keys":
+        return f"{each} keys"
+    if math.isfinite(row.loss_total_max) or numbers_before is None or OWN in row.metrics:
+        total, numbers = row.loss_total_max, row.numbers
+    else:
+        metrics = row.metrics.split(", ")
+        total = max(total_max(metric, row.loss_max, numbers=numbers_before) for metric in metrics)
+        numbers = numbers_before
+    together = f"together at most {_figure(total)}" if math.isfinite(total) else "how many there were is not recorded"
+    match row.metrics:
+        case "max" if math.isfinite(total):
+            return f"each of {numbers:,} numbers by at most {each}; {together}"
+        case "max":
+            return f"each number by at most {each}; {together}"
+        case _ if OWN in row.metrics:
+            return f"{each}, as the operator measures it"
+    return f"{each} in {row.metrics} over {numbers:,} numbers; {together}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.3g}"
 
 
 def _about(manifest: dict[str, Any]) -> Section:
