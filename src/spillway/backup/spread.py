@@ -64,12 +64,17 @@ def total_max(metric: str, divergence_max: float, *, numbers: float) -> float:
 
 def spread_of(primitives: Mapping[str, Primitive], *, own_divergence: bool) -> Spread:
     """The spread of an opened state; an operator that measures itself says nothing of how its errors add up."""
-    measured = [one for one in primitives.values() if not isinstance(one, Tally | TallyTable)]
-    numbers = sum(int(_numbers(one)) for one in measured)
+    found = measured(primitives)
+    numbers = sum(_numbers(one) for one in found)
     if own_divergence:
         return Spread(metrics=(OWN,), numbers=numbers, counts=((OWN, math.inf),))
-    metrics = dict.fromkeys(one.metric for one in measured)
-    return Spread(metrics=tuple(metrics), numbers=numbers, counts=tuple(map(_count, measured)))
+    metrics = dict.fromkeys(one.metric for one in found)
+    return Spread(metrics=tuple(metrics), numbers=numbers, counts=tuple(map(_count, found)))
+
+
+def measured(primitives: Mapping[str, Primitive]) -> list[Primitive]:
+    """Those that a bound speaks of; of a tally none does."""
+    return [one for one in primitives.values() if not isinstance(one, Tally | TallyTable)]
 
 
 def _count(primitive: Primitive) -> tuple[str, float]:
