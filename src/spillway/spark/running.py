@@ -22,6 +22,7 @@ from spillway.errors import GraphError, RunError, SpillwayError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
+from spillway.operators.promises import promises
 from spillway.records.progress import ShardProgress, last_words
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
@@ -111,7 +112,13 @@ class Run:
         self._outlets = Outlets(self._graph, layout)
         claim(self.state, graph=self._graph.name, checkpoint=checkpoint)
         self._directory = (
-            RunDirectory(directory, graph=self._graph.name, drawing=graph.draw(), backups=backups or "")
+            RunDirectory(
+                directory,
+                graph=self._graph.name,
+                drawing=graph.draw(),
+                backups=backups or "",
+                promises=promises(self._graph).as_json(),
+            )
             if directory is not None
             else None
         )
