@@ -170,3 +170,17 @@ def test_a_run_that_ended_without_saying_so(tmp_path: Path) -> None:
     os.close(directory._lock)  # as the end of its process does
     directory._lock = None
     assert "ended without saying so: its process is gone." in words(report_page(tmp_path / "run"))
+
+
+def test_what_is_promised_is_shown_as_the_run_said_it(tmp_path: Path) -> None:
+    promises = {
+        "operators": [{"operator": "a", "sentences": ["One <thing>.", "Another."]}],
+        "sinks": [{"sink": "out", "sentences": []}],
+    }
+    directory = RunDirectory(tmp_path / "run", graph="words", promises=promises)
+    directory.add([progress(batch=0)])
+    directory.close("finished")
+    said = words(report_page(tmp_path / "run"))
+    assert "What is promised" in said and "One <thing>. Another." in said
+    assert "sentences" not in said
+    assert "What is promised" not in words(report_page(recorded(tmp_path / "older", [progress(batch=0)])))

@@ -33,7 +33,15 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
         return page(f"Run of {name}", [nothing, *missing], subtitle=ended)
     return page(
         f"Run of {name}",
-        [*missing, _operators(rows), *_bounds(rows), _saved(rows), *_failures(rows), _about(manifest)],
+        [
+            *missing,
+            _operators(rows),
+            *_promised(manifest),
+            *_bounds(rows),
+            _saved(rows),
+            *_failures(rows),
+            _about(manifest),
+        ],
         subtitle=f"{max(row.batch for row in rows) + 1:,} batches; {ended}",
         footer=f"Written by Spillway from {path.name}. It asks nothing of the network.",
     )
@@ -110,6 +118,19 @@ def _operators(rows: Sequence[ShardProgress]) -> Section:
         "State (bytes)",
     ]
     return Section("Operators", table=table(columns, cells))
+
+
+def _promised(manifest: Mapping[str, Any]) -> list[Section]:
+    """What each operator keeps to, and what others carry to it, as the run said when it began."""
+    promises = manifest.get("promises", {})
+    told = [" ".join(one["sentences"]) for part in ("operators", "sinks") for one in promises.get(part, ())]
+    text = [
+        "A bound speaks of what an operator loses itself, compared with a run that gets the same input; what the "
+        "operators that feed it lose comes on top. With the metric max it holds for each number, so n numbers may "
+        "together be off by n times as much; with l1 it is the total.",
+        *filter(None, told),
+    ]
+    return [Section("What is promised", text="\n\n".join(text))] if any(told) else []
 
 
 def _bounds(rows: Sequence[ShardProgress]) -> list[Section]:
@@ -218,7 +239,7 @@ def _about(manifest: dict[str, Any]) -> Section:
     rows: list[list[Value]] = [
         [name, value if isinstance(value, str) else json.dumps(value)]
         for name, value in manifest.items()
-        if name != "drawing"
+        if name not in ("drawing", "promises")
     ]
     drawing = f"<pre>{escape(str(manifest.get('drawing', '')))}</pre>"
     return Section("How it was run", body_html=drawing, table=table(["What", "Value"], rows))
