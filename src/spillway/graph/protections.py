@@ -87,9 +87,9 @@ class Approximate(Protection):
     error.
 
     What that means in total depends on the metric. With ``l1`` theta bounds the sum of all errors. With ``max`` it
-    bounds the error of *each* number, so n keys may be off by n · theta together: of a million words that occur ten
-    times each, every one may be missing at theta 10. With ``l2`` n numbers are off by sqrt(n) · theta at most. With
-    ``keys`` it bounds how many keys are missing.
+    bounds the error of *each* number, so n keys may be off by n · theta together, and keys that never got beyond theta
+    may be gone altogether. With ``l2`` n numbers are off by sqrt(n) · theta at most. With ``keys`` it bounds how many
+    keys are missing.
 
     An operator that is fed by others which lose something gets other input than it would have had. What that adds is
     no part of its theta: it is shown, or said to be unbounded, by ``spillway run`` and on the page of a run.
