@@ -26,7 +26,8 @@ from spillway.records.rundir import RunDirectory
 
 directory = RunDirectory(Path(sys.argv[1]), graph="words")
 for batch in range(int(sys.argv[2]), int(sys.argv[3])):
-    directory.add([progress(batch=batch, shard=shard, tuples=10) for shard in range(2)])
+    # No two runs of a batch take equally long, to the nanosecond.
+    directory.add([progress(batch=batch, shard=shard, tuples=10, process_s=os.getpid()) for shard in range(2)])
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -209,3 +210,17 @@ def test_the_living_are_told_from_the_dead(tmp_path: Path) -> None:
     assert life_of(tmp_path, elsewhere) == Life.UNKNOWN
     os.unlink(tmp_path / "progress" / ".lock")
     assert life_of(tmp_path, {**manifest, "ended": "running"}) == Life.UNKNOWN
+
+
+def test_parts_put_together_and_not_yet_removed_do_not_look_like_batches_run_again(tmp_path: Path) -> None:
+    """A process may be killed between the two."""
+    killed_writer(tmp_path, 0, 4)
+    (part,) = tmp_path.glob("progress/part-*.log")
+    part.with_name("part-000001.log").write_bytes(part.read_bytes())
+    found = read_progress(tmp_path)
+    assert (len(found.rows), found.repeated) == (8, 0)
+
+
+def test_what_is_no_run_directory_is_not_read_as_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no run directory"):
+        read_progress(tmp_path / "nowhere")

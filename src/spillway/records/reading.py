@@ -51,6 +51,8 @@ def read_progress(path: str | Path) -> Recorded:
     """
     batches: list[pa.RecordBatch] = []
     torn: list[str] = []
+    if not Path(path, "progress").is_dir():
+        raise RunError(f"{path} is no run directory: it has no folder progress. Name what the run was given.")
     try:
         for part in parts_of(Path(path)):
             logged = _read(part)
@@ -64,7 +66,9 @@ def read_progress(path: str | Path) -> Recorded:
     left_out = max(table.num_rows - ROWS_MAX, 0)
     written = _rows(table.slice(left_out))
     rows = sorted(last_words(written), key=lambda row: row.batch)
-    return Recorded(rows=tuple(rows), repeated=len(written) - len(rows), torn=tuple(torn), left_out=left_out)
+    # A row that is there twice was being put together with others when its writer was killed.
+    repeated = len(set(written)) - len(rows)
+    return Recorded(rows=tuple(rows), repeated=repeated, torn=tuple(torn), left_out=left_out)
 
 
 def holes(rows: Iterable[ShardProgress]) -> dict[str, list[tuple[int, int]]]:
