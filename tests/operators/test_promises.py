@@ -217,3 +217,13 @@ def test_the_data_can_be_written_as_json() -> None:
     assert (b["operator"], b["own_max"], b["total_max"]) == ("b", 100, None)
     assert b["carried"] == [{"from": "a", "factor": None, "most": None}]
     assert told["sinks"][0]["sink"] == "out"
+
+
+def test_an_operator_that_measures_itself_is_taken_at_its_word() -> None:
+    class Own(Total):
+        def divergence(self) -> float:
+            return self.total
+
+    (promise,) = of(graph_of(Own("own", protect=A), batches=WORDS)).operators
+    assert promise.metrics == ("own",)
+    assert "its divergence stays within 100 of a run" in promise.sentences()[0]

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spillway.backup.spread import measured
+from spillway.backup.spread import OWN, measured
 from spillway.graph.graph import CheckedGraph, Edge, Stream
 from spillway.graph.protections import Approximate
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples, either
@@ -205,7 +205,7 @@ def promises(graph: CheckedGraph) -> Promises:
                 OperatorPromise(
                     operator=name,
                     protection=operator.protect.describe(),
-                    metrics=tuple(dict.fromkeys(one.metric for one in measured(operator.state()))),
+                    metrics=_metrics(operator),
                     own=_own(operator),
                     carried=carried,
                 )
@@ -252,6 +252,12 @@ def _own(operator: Operator) -> Origin:
     # What nothing measures is off by nothing, whatever becomes of it.
     most = protect.loss_max if measured(operator.state()) else 0.0
     return Origin(name=operator.name, loss_max=most, items_max=items)
+
+
+def _metrics(operator: Operator) -> tuple[str, ...]:
+    if type(operator).divergence is not Operator.divergence:
+        return (OWN,)
+    return tuple(dict.fromkeys(one.metric for one in measured(operator.state())))
 
 
 def _walk(graph: CheckedGraph, origin: Origin, lost: Edge | None) -> _Walk:
