@@ -83,8 +83,8 @@ def _missing(recorded: Recorded, manifest: Mapping[str, Any]) -> list[Section]:
     told += [f"Records were cut short, by a power cut or a full disk: {torn}" for torn in recorded.torn]
     if manifest.get("records_lost"):
         told.append(
-            f"{manifest['records_lost']:,} records were let go, because the disk took none for so long (see the limit "
-            f"in the warning that the run gave)."
+            f"{manifest['records_lost']:,} records were let go: the disk took none, and more waited than memory is "
+            f"given to."
         )
     if recorded.repeated:
         told.append(f"{recorded.repeated:,} records are of batches that were run again; of each the last word counts.")
@@ -190,8 +190,9 @@ def _failures(rows: Sequence[ShardProgress]) -> list[Section]:
         for row in lost[:_FAILURES_MAX]
     ]
     text = (
-        f"Memory was lost {len(lost):,} times. What a loss cost is bounded for one shard and one failure; those of all "
-        f"shards and failures of an operator add up to no more than the theta it was given."
+        f"Memory was lost {len(lost):,} times. What is said is the most that one failure of one shard can have cost. "
+        f"Under Approximate all of them together stay within the theta of the operator; in hopping windows, those of "
+        f"one window do."
     )
     if len(lost) > _FAILURES_MAX:
         text += f" The first {_FAILURES_MAX} are told here."
