@@ -12,6 +12,7 @@ import pyarrow as pa
 from spillway.backup.files import Files, LocalFiles
 from spillway.backup.keeper import Keeper, Loss, Promise, Step
 from spillway.backup.manifest import Manifest
+from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import ManualClock
 from spillway.graph.protections import Protection
@@ -56,6 +57,9 @@ class Hooks:
 
     def custom_recover(self, table: pa.Table) -> None:
         self.vector.set(np.arange(self.vector.length), np.asarray(table["value"]))
+
+    def spread(self) -> Spread:
+        return spread_of({"vector": self.vector}, own_divergence=self.own_divergence)
 
     def recovered(self, loss: Loss) -> None:
         self.losses.append(loss)

@@ -178,6 +178,7 @@ class Keeper:
                 saving.store.truncate(self._batch - 1)
         shard.commit()
         self._step(Step.COMMITTED)
+        spread = self._hooks.spread()
         return ShardProgress(
             operator=promise.operator,
             shard=promise.shard,
@@ -193,6 +194,10 @@ class Keeper:
             recovered_from=self._loss.backup_batch if self._loss else NONE,
             lost_chunks=self._loss.lost_chunks if self._loss else 0,
             damage=self._loss.damage if self._loss else self._mended,
+            loss_max=self._loss.divergence_max if self._loss else 0.0,
+            loss_total_max=self._loss.total_max if self._loss else 0.0,
+            numbers=spread.numbers,
+            metrics=", ".join(spread.metrics),
             item_bytes=item_bytes,
             feedback_lost=feedback_lost,
             rolled_back=self._rolled_back,

@@ -70,6 +70,7 @@ class Recovery:
             items_max=self._promise.items_max(failures - standing.forgotten),
             lost_chunks=restored.lost_chunks,
             damage="; ".join(damage),
+            spread=self._hooks.spread(),
         )
         # A batch that ends a window is backed up, so it is replayed only if that backup is damaged.
         assert not shard.cleared or damage
