@@ -1,7 +1,6 @@
 """A run that can be killed anywhere: its graph, what it must come to, and who goes on after a kill."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from tests.state.crash_checks import check_no_leftovers, check_shard
-from tests.state.crash_film import Files, Film, Still, crash_points, files_below, lay_out, lay_over
+from tests.state.crash_film import Files, Film, Still, crash_points, files_below, lay_out, lay_over, scratch
 
 import spillway as sw
 from spillway.clock import ManualClock
@@ -20,7 +19,7 @@ from spillway.local.judge import in_order
 from spillway.operators.opened import OpenOperator
 from spillway.state import HashTable, KeySet, Sample, Vector, Window
 from spillway.state.conformance import metric_distance
-from spillway.state.folders import default_root, wipe
+from spillway.state.folders import wipe
 from spillway.state.header import NONE, Word
 
 NAME = "everything"
@@ -125,14 +124,14 @@ class World:
     def ideal(self) -> Ideal:
         """The run without a kill."""
         contents, outputs = list[list[Content]](), list[pa.Table]()
-        with tempfile.TemporaryDirectory(dir=default_root()) as folder:
-            files = [files_below(Path(folder))]
-            run = Run(self, Path(folder), batch=0)
+        with scratch() as folder:
+            files = [files_below(folder)]
+            run = Run(self, folder, batch=0)
             for _ in self.batches:
                 run.step()
                 contents.append(run.contents())
                 outputs.append(run.output)
-                files.append(files_below(Path(folder)))
+                files.append(files_below(folder))
         return Ideal(contents, outputs, files)
 
     def film(self, folder: Path, *, first: int, last: int, start: Files | None = None) -> list[Still]:
@@ -222,7 +221,7 @@ class GoOn(StrEnum):
 
 
 def judge(world: World, stills: list[Still], folder: Path, *, lost: int = 0, damaged: bool = False) -> set[str]:
-    """Kill the run at the crash points of a film, and let it go on in every way; returns the functions it was killed in.
+    """Kill the run at the crash points of a film, let it go on in every way; returns the functions it was killed in.
 
     Before the film memory was ``lost`` so many times, and backups were perhaps ``damaged``.
     """

@@ -19,12 +19,9 @@ GONE_SOON = (".aside", ".new")
 
 
 def check_shard(shard: Shard, store: ShardStore | None) -> None:
-    """Divergence is the distance between live and saved cells, and what counts as saved is what the store gives back."""
+    """Divergence is the distance of live from saved cells, and what counts as saved is what the store gives back."""
     assert not shard.torn and not shard.changing
-    for index in shard.derived:
-        assert isinstance(index, KeyIndex)
-        positions = np.arange(len(index), dtype=np.int64)
-        assert index.find(index.take(positions)).tolist() == positions.tolist(), "the index does not find every key"
+    check_indexes(shard)
     for array in shard.arrays:
         if isinstance(array, Cells):
             assert not array.spare.any(), f"{array.name}: cells beyond the count are not zero"
@@ -49,6 +46,14 @@ def check_shard(shard: Shard, store: ShardStore | None) -> None:
             assert array._scalars[SAVED_COUNT] == count, f"{array.name}: the backup holds {count} elements"
 
 
+def check_indexes(shard: Shard) -> None:
+    """Every key is found where it lies."""
+    for index in shard.derived:
+        assert isinstance(index, KeyIndex)
+        positions = np.arange(len(index), dtype=np.int64)
+        assert index.find(index.take(positions)).tolist() == positions.tolist(), "the index does not find every key"
+
+
 def check_cells(array: Cells, *, staged: bool) -> None:
     """The divergence and the marks of each chunk, computed afresh."""
     assert staged or not array._chunks.array[:, STAGED].any(), f"{array.name}: chunks wait for no backup"
@@ -69,7 +74,5 @@ def check_cells(array: Cells, *, staged: bool) -> None:
 
 def check_no_leftovers(folder: Path) -> None:
     """Nothing stays that belongs to a step which was cut short."""
-    left = [
-        name for name in files_below(folder) if name.endswith(GONE_SOON) or Path(name).name.startswith(UNFINISHED)
-    ]
+    left = [name for name in files_below(folder) if name.endswith(GONE_SOON) or Path(name).name.startswith(UNFINISHED)]
     assert not left, f"left over: {left}"

@@ -13,9 +13,12 @@ folder of one that has it mapped, in which files are then changed, renamed and r
 """
 
 import os
+import signal
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -27,11 +30,11 @@ import numpy as np
 
 import spillway
 from spillway.seeds import generator
+from spillway.state.folders import default_root
 
 _SOURCE = Path(spillway.__file__).parent
-_WATCHED = ("state", "backup", "records/durable.py") + tuple(
-    f"operators/{name}.py" for name in ("opened", "segment", "turn", "feedback")
-)
+_OPERATORS = tuple(f"operators/{name}.py" for name in ("opened", "segment", "turn", "feedback"))
+_WATCHED = ("state", "backup", "records/durable.py", *_OPERATORS)
 _WORD_BYTES = 8
 _PLACES_MAX = 6
 _DEPTH = 2
@@ -58,25 +61,32 @@ class Still:
     after: tuple[str, ...]  # the line that changed something last, and those that called it
     before: str  # the line that comes next
     files: Files
-    batch: int = -1  # the one that was being run
+    batch: int  # the one that was being run
+    step: int  # how many steps of watched code came before
     torn: bool = False  # the kill came within the line
 
     def __str__(self) -> str:
-        return f"batch {self.batch}, killed {'inside' if self.torn else 'after'} {' < '.join(self.after)}, before {self.before}"
+        where = f"{'inside' if self.torn else 'after'} {' < '.join(self.after)}, before {self.before}"
+        return f"batch {self.batch}, killed {where}"
 
 
 class Film:
-    """Everything the code inside ``with`` did to a folder, still by still; the first shows it as it was before."""
+    """Everything the code inside ``with`` did to a folder, still by still; the first shows it as it was before.
 
-    def __init__(self, folder: Path, *, batch: int = -1) -> None:
+    With ``die_at`` nothing is kept, and the process is killed after so many steps.
+    """
+
+    def __init__(self, folder: Path, *, batch: int = 0, die_at: int | None = None) -> None:
         self.stills: list[Still] = []
+        self._steps = 0
+        self._die_at = die_at
         self.batch = batch
         self._watch = Watch(folder)
         self._at = ("the start",)
         self._traced_before: Any = None
 
     def __enter__(self) -> "Film":
-        self.stills.append(Still(after=self._at, before="", files=self._watch.files(), batch=self.batch))
+        self.stills.append(Still(after=self._at, before="", files=self._watch.files(), batch=self.batch, step=0))
         self._traced_before = sys.gettrace()
         sys.settrace(self._enter_function)
         return self
@@ -98,12 +108,18 @@ class Film:
         return self._step
 
     def _look(self, at: tuple[str, ...]) -> None:
+        self._steps += 1
+        if self._die_at is not None:
+            if self._steps == self._die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return
         last = self.stills[-1]
         files = self._watch.files()
         if files != last.files:
-            self.stills.append(Still(after=self._at, before=at[0], files=files, batch=self.batch))
+            still = Still(after=self._at, before=at[0], files=files, batch=self.batch, step=self._steps)
+            self.stills.append(still)
         elif self.batch != last.batch:
-            self.stills.append(replace(last, batch=self.batch))
+            self.stills.append(replace(last, after=("the start",), batch=self.batch))
         self._at = at
 
 
@@ -171,6 +187,14 @@ def places(frame: FrameType | None) -> tuple[str, ...]:
     return tuple(found) or ("code that is not watched",)
 
 
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder in shared memory, where shards lie and syncing costs nothing."""
+    default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(prefix="crash-", dir=default_root()) as folder:
+        yield Path(folder)
+
+
 def lay_out(files: Files, folder: Path) -> None:
     """The files anew, in a folder that does not exist."""
     for name, file in files.items():
@@ -181,7 +205,7 @@ def lay_out(files: Files, folder: Path) -> None:
 
 def lay_over(folder: Path, before: Files, after: Files) -> None:
     """Do to ``folder``, which holds ``before``, what led from there to ``after``, for those who have it mapped."""
-    moved = folder / "moved"
+    moved = folder / ".laid-over"
     moved.mkdir()
     for file in {before[name].inode: name for name in before}.items():
         os.rename(folder / file[1], moved / str(file[0]))
