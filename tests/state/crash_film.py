@@ -37,10 +37,9 @@ _OPERATORS = tuple(f"operators/{name}.py" for name in ("opened", "segment", "tur
 _WATCHED = ("state", "backup", "records/durable.py", *_OPERATORS)
 _WORD_BYTES = 8
 _PLACES_MAX = 6
-_DEPTH = 2
 
 PER_PLACE = int(os.environ.get("SPILLWAY_CRASH_POINTS", "1"))
-"""How many stills of each place are judged; a large number means all of them, which takes an hour."""
+"""How many stills of each place are judged, drawn at random; a large number means all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +151,11 @@ class Watch:
         descriptor = self._descriptors.get(inode)
         if descriptor is None:
             descriptor = self._descriptors[inode] = os.open(entry.path, os.O_RDONLY)
-        data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
         known = self._files.get(name)
+        size = len(known.data) if known is not None else 0
+        data = os.pread(descriptor, size + 1, 0)
+        if len(data) > size:  # it has grown
+            data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
         return known if known is not None and known.inode == inode and known.data == data else File(inode, data)
 
     def close(self) -> None:
@@ -224,19 +226,19 @@ def lay_over(folder: Path, before: Files, after: Files) -> None:
     moved.rmdir()
 
 
-def crash_points(stills: list[Still], *, seed: int, per_place: int = PER_PLACE) -> list[Still]:
+def crash_points(stills: list[Still], *, seed: int, depth: int = 1) -> list[Still]:
     """Stills to judge, torn ones among them: for every place in the code where something was changed, some.
 
-    A place is a line with those that called it. Which of its stills are taken is drawn, without the first: that is the
-    start, which nobody died at.
+    A place is a line, in a batch; with a ``depth`` of 2 also the line that called it. Which of its stills are taken is
+    drawn. The first of all is the start, which nobody died at.
     """
     random = generator(seed, "crash points")
     found: dict[tuple[object, ...], list[Still]] = defaultdict(list)
     for before, after in pairwise(stills):
-        found[after.batch, after.after[:_DEPTH], False].append(after)
+        found[after.batch, after.after[:depth], False].append(after)
         for torn in torn_between(before, after, random):
-            found[after.batch, after.after[:_DEPTH], True].append(torn)
-    drawn = [random.permutation(len(group))[:per_place] for group in found.values()]
+            found[after.batch, after.after[:depth], True].append(torn)
+    drawn = [random.permutation(len(group))[:PER_PLACE] for group in found.values()]
     return [group[i] for group, places in zip(found.values(), drawn, strict=True) for i in sorted(places)]
 
 
