@@ -14,6 +14,8 @@
     ├── RunError                 a run on Spark failed
     └── SetupError               this machine lacks something Spillway needs, such as Java
 
+And one warning, ``RecordsWarning``: a run goes on though its records cannot be written.
+
 A message says which operator, what was wanted, what came, and what to do. A wrong call by our own code is an
 `assert`, not one of these.
 
@@ -98,6 +100,10 @@ class RunError(SpillwayError):
 
 class SetupError(SpillwayError):
     """This machine lacks something Spillway needs: a fitting Java, a package, a free port."""
+
+
+class RecordsWarning(UserWarning):
+    """A run's records cannot be written just now; the run and its promises are not touched by that."""
 
 
 def _rebuild(kind: type[SpillwayError], args: tuple[Any, ...], fields: dict[str, Any]) -> SpillwayError:

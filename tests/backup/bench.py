@@ -12,6 +12,7 @@ import pyarrow as pa
 from spillway.backup.files import Files, LocalFiles
 from spillway.backup.keeper import Keeper, Loss, Promise, Step
 from spillway.backup.manifest import Manifest
+from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import ManualClock
 from spillway.graph.protections import Protection
@@ -57,6 +58,9 @@ class Hooks:
     def custom_recover(self, table: pa.Table) -> None:
         self.vector.set(np.arange(self.vector.length), np.asarray(table["value"]))
 
+    def spread(self) -> Spread:
+        return spread_of({"vector": self.vector}, own_divergence=self.own_divergence)
+
     def recovered(self, loss: Loss) -> None:
         self.losses.append(loss)
 
@@ -100,7 +104,13 @@ class Bench:
 
     def new_store(self) -> ShardStore:
         return ShardStore(
-            self.files, graph="graph", operator="bench", shard=0, meaning={"state": self._vector.describe()}, arrays=1
+            self.files,
+            graph="graph",
+            operator="bench",
+            shard=0,
+            meaning={"state": self._vector.describe()},
+            protection=self.protection.describe(),
+            arrays=1,
         )
 
     def lose_memory(self) -> None:

@@ -16,7 +16,9 @@ ARRAYS = 2
 
 
 def new_store(files: Files) -> ShardStore:
-    return ShardStore(files, graph="graph", operator="flows", shard=0, meaning={"state": "Vector"}, arrays=ARRAYS)
+    return ShardStore(
+        files, graph="graph", operator="flows", shard=0, meaning={"state": "Vector"}, protection="Exact", arrays=ARRAYS
+    )
 
 
 def moment(batch: int, *, failures: int = 0) -> Moment:

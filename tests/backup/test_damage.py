@@ -143,7 +143,13 @@ def test_a_segment_of_another_attempt_of_the_batch_holds_nothing(tmp_path: Path,
 
 def test_a_segment_of_another_shard_holds_nothing(tmp_path: Path, stored: Stored) -> None:
     other = ShardStore(
-        LocalFiles(tmp_path / "other"), graph="graph", operator="flows", shard=1, meaning={"state": "Vector"}, arrays=2
+        LocalFiles(tmp_path / "other"),
+        graph="graph",
+        operator="flows",
+        shard=1,
+        meaning={"state": "Vector"},
+        protection="Exact",
+        arrays=2,
     )
     other.born()
     twin = Stored.__new__(Stored)

@@ -130,7 +130,9 @@ def test_an_older_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypat
         patched.setattr(manifests, "FORMAT", 2)
         manifests.write(files, replace(NEW, number=3))
     before = listing(tmp_path)
-    with pytest.raises(ForeignBackupError, match=r"have format 2 .* earlier version of Spillway wrote; this one reads"):
+    with pytest.raises(
+        ForeignBackupError, match=r"has format 2, which an earlier version of Spillway wrote; this one reads"
+    ):
         read(files)
     assert listing(tmp_path) == before
 

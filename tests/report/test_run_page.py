@@ -1,25 +1,21 @@
 """The page of a plain run, from a directory written as runs write theirs."""
 
+import math
+import os
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from tests.records.progressed import progress
 from tests.report.test_campaign_page import words
 from tests.report.test_page import Elements
 
 from spillway.errors import RunError
-from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
+from spillway.records import reading
+from spillway.records.log import log_bytes, read_log
+from spillway.records.progress import ShardProgress
 from spillway.records.rundir import RunDirectory
 from spillway.report.pages import report_page
-
-
-def progress(**values: object) -> ShardProgress:
-    nothing = {
-        field.name: "" if pa.types.is_string(field.type) else False if pa.types.is_boolean(field.type) else 0
-        for field in PROGRESS_SCHEMA
-    }
-    return ShardProgress(**{**nothing, "operator": "count", **values})  # type: ignore[arg-type]
 
 
 def recorded(path: Path, rows: list[ShardProgress]) -> Path:
@@ -41,6 +37,10 @@ def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
             backup_bytes=1000 if batch % 5 == 4 else 0,
             recovered=batch == 7 and shard == 1,
             recovered_from=4 if batch == 7 and shard == 1 else 0,
+            loss_max=2500.0 if batch == 7 and shard == 1 else 0.0,
+            loss_total_max=math.inf if batch == 7 and shard == 1 else 0.0,
+            numbers=12_345 if batch == 6 else 12_000,
+            metrics="max",
             failures=int(batch >= 7 and shard == 1),
         )
         for batch in range(10)
@@ -54,8 +54,41 @@ def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
     assert "count: 3, 0.6" in html  # divergence left after batch 3
     assert "count: 4, 0" in html  # and after a backup
     assert "Memory was lost 1 times." in said
-    assert "count 1 7 batch 4 0" in said
+    assert "count 1 7 batch 4 each of 12,345 numbers by at most 2,500; together at most 30,862,500 0" in said
     assert Elements(html).count("svg") == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"loss_max": 0.0, "metrics": "max"}, "nothing"),
+        ({"loss_max": math.inf, "metrics": "max"}, "nothing bounds it"),
+        ({"loss_max": 2500.0, "loss_total_max": 2500.0, "metrics": "l1"}, "2,500 in total"),
+        ({"loss_max": 40.0, "loss_total_max": 40.0, "metrics": "keys"}, "40 keys"),
+        (
+            {"loss_max": 2.0, "loss_total_max": math.inf, "metrics": "l2"},
+            "2 in l2 over 100 numbers; together at most 20",
+        ),
+        ({"loss_max": 2.0, "loss_total_max": math.inf, "metrics": "own"}, "2, as the operator measures it"),
+        (
+            {"loss_max": 2.0, "loss_total_max": 64.0, "metrics": "max", "numbers": 32},
+            "each of 32 numbers by at most 2; together at most 64",
+        ),
+        (
+            {"loss_max": 2.0, "loss_total_max": 64.0, "metrics": "max, keys", "numbers": 32},
+            "2 in max, keys over 32 numbers; together at most 64",
+        ),
+    ],
+)
+def test_what_a_failure_cost_at_most(tmp_path: Path, values: dict[str, object], said: str) -> None:
+    rows = [progress(batch=0, numbers=100), progress(batch=1, recovered=True, recovered_from=0, **values)]
+    assert f"count 0 1 batch 0 {said} 0" in words(report_page(recorded(tmp_path / "run", rows)))
+
+
+def test_without_the_record_of_the_batch_before_no_total_is_known(tmp_path: Path) -> None:
+    lost = progress(batch=5, recovered=True, loss_max=9.0, loss_total_max=math.inf, metrics="max", numbers=3)
+    said = words(report_page(recorded(tmp_path / "run", [progress(batch=3), lost])))
+    assert "each number by at most 9; how many there were is not recorded" in said
 
 
 def test_a_run_without_a_bound_draws_none(tmp_path: Path) -> None:
@@ -77,13 +110,77 @@ def test_many_batches_are_thinned_without_hiding_the_peak(tmp_path: Path) -> Non
 
 def test_older_records_with_fewer_columns_are_read(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run", [progress(batch=0, tuples=5)])
-    part = path / "progress" / "part-000000.parquet"
-    pq.write_table(pq.read_table(part).drop_columns(["lost_chunks", "damage"]), part)
+    part = path / "progress" / "part-000000.log"
+    older = pa.Table.from_batches(read_log(part).batches).drop_columns(["lost_chunks", "damage"])
+    part.write_bytes(log_bytes(older.schema, older.to_batches()))
     assert "count 1 5" in words(report_page(path))
 
 
 def test_records_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run", [progress(batch=0, tuples=5)])
-    (path / "progress" / "part-000000.parquet").write_bytes(b"torn")
+    part = path / "progress" / "part-000000.log"
+    part.unlink()
+    part.mkdir()
     with pytest.raises(RunError, match="its progress cannot be read"):
         report_page(path)
+
+
+def test_holes_are_told_by_operator_and_batch(tmp_path: Path) -> None:
+    rows = [
+        progress(operator=operator, batch=batch, shard=shard)
+        for operator in ("first", "second")
+        for batch in range(23)
+        for shard in range(2)
+        if not (operator == "first" and 5 <= batch <= 10)
+        and not (operator == "second" and batch == 22)
+        and not (operator == "second" and batch == 3 and shard == 1)
+    ]
+    said = words(report_page(recorded(tmp_path / "run", rows)))
+    assert "Of operator 'first', 6 batches lack a record of one shard or of all: batches 5 to 10." in said
+    assert "Of operator 'second', 2 batches lack a record of one shard or of all: batches 3, 22." in said
+
+
+def test_a_page_of_whole_records_says_nothing_of_holes(tmp_path: Path) -> None:
+    html = report_page(recorded(tmp_path / "run", [progress(batch=batch) for batch in range(5)]))
+    assert "What the records lack" not in words(html)
+
+
+def test_a_page_says_what_was_run_again_torn_and_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = recorded(tmp_path / "run", [progress(batch=batch, tuples=1) for batch in (4, 5, 6)])
+    (path / "progress" / "part-000000.log").open("ab").write(b"half")
+    directory = RunDirectory(path, graph="words")
+    directory.add([progress(batch=batch, tuples=10) for batch in (6, 7)])
+    said = words(report_page(path))
+    assert "8 batches; running. Drivers before this one: 1 finished." in said
+    assert "The records begin with batch 4." in said
+    assert "1 records are of batches that were run again; of each the last word counts." in said
+    assert "part-000000.log: its last 4 bytes are half a record." in said
+    assert "count 1 22" in said  # tuples: 1 + 1 + 10 + 10
+    directory.close("finished")
+    monkeypatch.setattr(reading, "ROWS_MAX", 2)
+    assert "The records begin with batch 6. 3 older records are more than a page is drawn from." in words(
+        report_page(path)
+    )
+
+
+def test_a_run_that_ended_without_saying_so(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path / "run", graph="words")
+    directory.add([progress(batch=0)])
+    assert directory._lock is not None
+    os.close(directory._lock)  # as the end of its process does
+    directory._lock = None
+    assert "ended without saying so: its process is gone." in words(report_page(tmp_path / "run"))
+
+
+def test_what_is_promised_is_shown_as_the_run_said_it(tmp_path: Path) -> None:
+    promises = {
+        "operators": [{"operator": "a", "sentences": ["One <thing>.", "Another."]}],
+        "sinks": [{"sink": "out", "sentences": []}],
+    }
+    directory = RunDirectory(tmp_path / "run", graph="words", promises=promises)
+    directory.add([progress(batch=0)])
+    directory.close("finished")
+    said = words(report_page(tmp_path / "run"))
+    assert "What is promised" in said and "One <thing>. Another." in said
+    assert "sentences" not in said
+    assert "What is promised" not in words(report_page(recorded(tmp_path / "older", [progress(batch=0)])))

@@ -5,6 +5,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from spillway.backup.promise import Loss
+from spillway.backup.spread import Spread
 
 
 class StateHooks(Protocol):
@@ -23,6 +24,9 @@ class StateHooks(Protocol):
 
     def replay(self, *, first: int, last: int) -> tuple[str, ...]:
         """Apply again the items of these batches that were kept; says which are missing."""
+
+    def spread(self) -> Spread:
+        """What the state consists of now."""
 
     def recovered(self, loss: Loss) -> None:
         """Runs once after a recovery, before any tuple."""

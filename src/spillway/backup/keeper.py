@@ -90,7 +90,7 @@ class Keeper:
         self._rolled_back = False
         self._again = False  # there may be a backup of an earlier attempt
         self._looked = False  # whether the backups were found to be what memory was compared with
-        self._mended = ""  # what was missing of them, if something was
+        self._mended = ""  # what was missing of them, if something was: it cost nothing
         self._loss: Loss | None = None
         self._stood: tuple[int | None, int] = (None, 0)  # window and failures forgotten, when the batch began
         self._knew: int | None = None  # the highest seq, when the batch began
@@ -170,12 +170,15 @@ class Keeper:
                 self._batch, divergence=divergence, allowed=allowed, tuples_per_s=tuples / max(process_s, 1e-9)
             )
             backup_bytes, backup_chunks = record.bytes, record.chunks
+            if record.fresh:
+                self._mended = "its backups were gone or damaged; memory was whole, and is backed up anew"
             self._step(Step.BACKED_UP)
         elif saving is not None and self._again:
             with saving.at_stake("taking back a backup"):
                 saving.store.truncate(self._batch - 1)
         shard.commit()
         self._step(Step.COMMITTED)
+        spread = self._hooks.spread()
         return ShardProgress(
             operator=promise.operator,
             shard=promise.shard,
@@ -191,6 +194,10 @@ class Keeper:
             recovered_from=self._loss.backup_batch if self._loss else NONE,
             lost_chunks=self._loss.lost_chunks if self._loss else 0,
             damage=self._loss.damage if self._loss else self._mended,
+            loss_max=self._loss.divergence_max if self._loss else 0.0,
+            loss_total_max=self._loss.total_max if self._loss else 0.0,
+            numbers=spread.numbers,
+            metrics=", ".join(spread.metrics),
             item_bytes=item_bytes,
             feedback_lost=feedback_lost,
             rolled_back=self._rolled_back,
@@ -213,7 +220,7 @@ class Keeper:
             with saving.at_stake("writing its backups anew"):
                 saving.save_anew(shard.version, failures=shard.failures)
             shard.backed_up(shard.version, time_s=self._clock.monotonic_s())
-            self._mended = f"{lacking}; memory was whole, and was backed up anew: nothing is lost"
+            self._mended = f"{lacking}; memory was whole, and is backed up anew"
         self._looked = True
 
     def _slide(self, position: int | None) -> None:

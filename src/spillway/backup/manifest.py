@@ -77,6 +77,7 @@ class Manifest:
     meaning: dict[str, str]  # of the state: see ``state.meaning``
     failures: int
     records: tuple[Record, ...] = ()
+    protection: str = ""  # under which the last backup was made, or the shard was born: what may have come since
     damaged: int = 0  # newer manifests found unreadable or missing since the last backup that needs no other
 
     @property

@@ -1,8 +1,9 @@
 """What a shard has promised, and what a failure of it can have cost."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from spillway.backup.spread import Spread
 from spillway.backup.thresholds import threshold
 from spillway.graph.protections import Approximate, Exact, Protection, UpstreamBackup
 from spillway.graph.windows import Decaying, Windowing
@@ -10,7 +11,11 @@ from spillway.graph.windows import Decaying, Windowing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """What a recovery cost at most."""
+    """What a recovery cost at most, and what that can add up to over all of the shard's state.
+
+    ``divergence_max`` is in the metric of the state. Under ``max`` it is what *each* number may be off by, so n of
+    them together by n times as much (``total_over(n)``); under ``l1`` it is the total itself.
+    """
 
     batch: int  # the batch that begins from the recovered state
     backup_batch: int  # the batch of the backup it came from; -1 for none
@@ -19,6 +24,29 @@ class Loss:
     items_max: float  # items that a receiver may have lost with it, as far as the protection names a limit
     lost_chunks: int  # chunks of the backup that were damaged
     damage: str = ""  # which files
+    spread: Spread = field(default_factory=Spread)  # what the recovered state consists of
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of the state; ``own`` if the operator measures its divergence itself."""
+        return self.spread.metrics
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers, or keys, the recovered state has; keys that came after the backup are missing from it."""
+        return self.spread.numbers
+
+    @property
+    def total_max(self) -> float:
+        """The most that all errors add up to, missing keys included; infinite where nothing bounds it.
+
+        That is so under ``max`` and ``l2`` for tables, since nobody knows here how many keys were lost with them.
+        """
+        return self.spread.total_max(self.divergence_max)
+
+    def total_over(self, numbers: float) -> float:
+        """The most that the errors add up to if the state lost had so many keys, as the records say."""
+        return self.spread.total_over(numbers, self.divergence_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ nothing but the attempt.
 """
 
 import math
+from dataclasses import replace
 
 from spillway.backup.hooks import StateHooks
 from spillway.backup.manifest import Manifest, Standing
@@ -69,6 +70,7 @@ class Recovery:
             items_max=self._promise.items_max(failures - standing.forgotten),
             lost_chunks=restored.lost_chunks,
             damage="; ".join(damage),
+            spread=self._hooks.spread(),
         )
         # A batch that ends a window is backed up, so it is replayed only if that backup is damaged.
         assert not shard.cleared or damage
@@ -114,9 +116,12 @@ class Recovery:
             )
         self._check_same_run(found, batch)
         restored = store.load(batch_max=batch - 1)
+        if found.protection != self._promise.protection.describe():
+            # What came since may have been allowed to cost more than this promise knows of.
+            restored = replace(restored, complete=False)
         wanted = reached.backup_before(batch)
         reaches = restored.record.batch if restored.record else NONE
-        if reaches < wanted and restored.complete:
+        if reaches < wanted and not restored.damage:
             raise self._lost(
                 f"its memory is gone, and {store.place} holds its state up to batch {reaches} where batch {wanted} was "
                 f"made durable: an older copy of the folder has been put in its place. Put the newer one back. To go "

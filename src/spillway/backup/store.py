@@ -81,8 +81,19 @@ class Restored:
 class ShardStore:
     """The backup folder of one shard; every method is called under the shard's lock."""
 
-    def __init__(self, files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning, arrays: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        graph: str,
+        operator: str,
+        shard: int,
+        meaning: Meaning,
+        protection: str,
+        arrays: int,
+    ) -> None:
         self._files = files
+        self._protection = protection
         self._graph = graph
         self._operator = operator
         self._shard = shard
@@ -111,7 +122,7 @@ class ShardStore:
         found, names = self._found(batch)
         kept = _up_to(found, batch)
         newest = kept.records[-1].batch if kept.records else NONE
-        missing = [record.name for record in kept.records if record.name not in names]
+        missing = _missing(kept, names)
         if missing:
             return f"{', '.join(missing)} in {self.place} {'was' if len(missing) == 1 else 'were'} gone"
         if found.damaged:
@@ -119,6 +130,8 @@ class ShardStore:
         if newest != after:
             reached = f"reached batch {newest}" if newest != NONE else "held no state"
             return f"the backups in {self.place} {reached} where memory knew of batch {after}"
+        if found.protection != self._protection:
+            return f"the backups in {self.place} were made under {found.protection}"
         return ""
 
     def failed(self, *, batch_max: int, failures: int) -> None:
@@ -155,7 +168,7 @@ class ShardStore:
         found, names = self._found(batch - 1)
         base = _up_to(found, batch - 1)
         newest = base.records[-1].batch if base.records else NONE
-        fresh = base.damaged > 0 or newest != after
+        fresh = base.damaged > 0 or newest != after or bool(_missing(base, names))
         whole = fresh or _compaction_due(base.records)
         return Coming(base=base, number=_next_number(names), whole=whole, fresh=fresh)
 
@@ -212,6 +225,7 @@ class ShardStore:
                 number=coming.number,
                 failures=max(coming.base.failures, moment.failures),
                 records=_retained((*coming.base.records, record)),
+                protection=self._protection,
                 damaged=0,
             )
         )
@@ -286,6 +300,7 @@ class ShardStore:
             operator=self._operator,
             shard=self._shard,
             meaning=self._meaning,
+            protection=self._protection,
             failures=failures,
         )
 
@@ -348,6 +363,13 @@ def _unnamed(found: Manifest, names: list[str]) -> dict[str, int]:
     """The segments newer than the manifest, and their batches."""
     batches = {name: manifests.segment_batch(name) for name in names if manifests.number_of(name) > found.number}
     return {name: batch for name, batch in batches.items() if batch is not None}
+
+
+def _missing(found: Manifest, names: list[str]) -> list[str]:
+    """The segments of the newest generation that are not there."""
+    starts = [i for i, record in enumerate(found.records) if record.starts_generation]
+    there = set(names)
+    return [record.name for record in found.records[starts[-1] if starts else 0 :] if record.name not in there]
 
 
 def _next_number(names: list[str]) -> int:

@@ -16,6 +16,7 @@ from spillway.graph.protections import Exact
 from spillway.inject.models import FORMS as FAULTS
 from spillway.inject.models import parse_fault
 from spillway.inject.rewriting import with_fault
+from spillway.operators.promises import promises
 from spillway.records import OperatorSummary
 from spillway.spark import run, session
 
@@ -76,7 +77,10 @@ def main(options: argparse.Namespace) -> int:
     if options.draw:
         PEOPLE.print(graph.draw(), end="", markup=False)
         return 0
-    graph.checked()
+    promised = promises(graph.checked())
+    if not options.json:
+        for sentence in promised.sentences_of_the_fed():
+            PEOPLE.print(sentence, markup=False, soft_wrap=True)
     started_s = time.monotonic()
     with run(
         graph,
@@ -97,6 +101,7 @@ def main(options: argparse.Namespace) -> int:
                 "seconds": elapsed_s,
                 "set_up_seconds": began_s - started_s,
                 "operators": [asdict(summary) for summary in progress],
+                "promises": promised.as_json(),
             }
         )
         return 0

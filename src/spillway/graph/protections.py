@@ -26,6 +26,14 @@ class Protection:
         """Whether a recovery applies the tuples since the last backup again: then they are kept until the next one."""
         return False
 
+    @property
+    def loss_max(self) -> float:
+        """The most that all failures together can move the state, in its metric; infinite where nothing bounds it.
+
+        Compared with a run that gets the same input: what operators upstream lose comes on top.
+        """
+        return math.inf
+
     def describe(self) -> str:
         return type(self).__name__
 
@@ -78,9 +86,18 @@ class Checkpoint(Protection):
 class Approximate(Protection):
     """State is backed up when its divergence would pass the threshold that ``theta`` allows just then.
 
-    However often and wherever memory is lost, the operator's state stays within ``theta`` of the state it would
-    have had without failures, in the metric of its primitives, summed over its shards. Assumes that updates do not
-    amplify an error already there (sums, counts and sketches do not). Without failures there is no error.
+    However often and wherever memory is lost, the operator's state stays within ``theta`` of the state it would have
+    had without failures *given the same input*, in the metric of its primitives, summed over its shards. Assumes that
+    updates do not amplify an error already there (sums, counts and sketches do not). Without failures there is no
+    error.
+
+    What that means in total depends on the metric. With ``l1`` theta bounds the sum of all errors. With ``max`` it
+    bounds the error of *each* number, so n keys may be off by n · theta together, and keys that never got beyond theta
+    may be gone altogether. With ``l2`` n numbers are off by sqrt(n) · theta at most. With ``keys`` it bounds how many
+    keys are missing.
+
+    An operator that is fed by others which lose something gets other input than it would have had. What that adds is
+    no part of its theta: it is shown, or said to be unbounded, by ``spillway run`` and on the page of a run.
 
     ``items`` and ``unacked`` (L and Γ in seed 002) say how many items may be lost before they reach the operator: at a
     receiver, which is given them when it is started, and at its senders. One item moves the state by at most some α, so
@@ -90,6 +107,10 @@ class Approximate(Protection):
     theta: float
     items: float = 0.0
     unacked: float = 0.0
+
+    @property
+    def loss_max(self) -> float:
+        return self.theta
 
     def __post_init__(self) -> None:
         meanings = {
@@ -121,6 +142,10 @@ class Exact(Protection):
     items: bool = False
 
     @property
+    def loss_max(self) -> float:
+        return 0.0
+
+    @property
     def keeps_items(self) -> bool:
         return self.items
 
@@ -137,6 +162,10 @@ class UpstreamBackup(Protection):
 
     def __post_init__(self) -> None:
         check_whole("UpstreamBackup: every", self.every, least=1)
+
+    @property
+    def loss_max(self) -> float:
+        return 0.0
 
     @property
     def keeps_items(self) -> bool:

@@ -11,6 +11,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
+from spillway.operators.carried import ANYTHING, Carried, pairs_off
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
@@ -58,6 +59,16 @@ class Barrier(Merging, Keyed):
                 want_number(self, inputs, port, column)
                 fields.append(pa.field(f"{port}_{column}", pa.float64()))
         return {"out": pa.schema([SEQ_FIELD, *fields])}
+
+    def carries(self, arriving: Mapping[str, Carried]) -> float | None:
+        # The divergence counts tuples, and they are the same; what their values are is not measured.
+        return None if any(came.touches(self.key) for came in arriving.values()) else 0.0
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # Which tuples meet follows from how many of their key came before; what is put out are values as they came.
+        if lost or off > 0 or any(came.touches(self.key) for came in arriving.values()):
+            return {"out": ANYTHING}
+        return {"out": pairs_off(arriving, self.columns)}
 
     def merged(self, batches: dict[str, pa.RecordBatch], ports: Int64s) -> Iterator[Out]:
         columns = [batches[port][self.key[0]] for port in self.inputs if port in batches]

@@ -1,5 +1,6 @@
 """Exact counts per key."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.graph.protections import Protection
 from spillway.graph.windows import Windowing
+from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.operator import Operator, Out
 from spillway.state.primitives import CellType, HashTable, KeyType, Metric
 
@@ -60,6 +62,16 @@ class Count(Operator):
         if self.value is not None:
             self.want(inputs, "in", **{self.value: number})
         return {"out": pa.schema([SEQ_FIELD, pa.field(key, kind), pa.field(self.count_as, number)])}
+
+    def reads(self, port: str) -> frozenset[str]:
+        return self.placed_by | ({self.value} if self.value is not None else set())
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # Which keys are put out, and under which seq, follows from the tuples of the batch alone, whatever the counts
+        # are. None of l1, l2 and max lets one count be off by more than all of them are; keys says nothing of counts.
+        if arriving.get("in", NOTHING).touches(self.placed_by):
+            return {"out": ANYTHING}
+        return {"out": values_off({self.count_as: math.inf if off > 0 and self.counts.metric == "keys" else off})}
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         amounts = 1 if self.value is None else _numbers(self, batch, self.value)

@@ -50,6 +50,7 @@ from spillway.graph.feeds import SEQ_FIELD
 from spillway.graph.given import check_whole
 from spillway.graph.protections import Approximate, Nothing, Protection
 from spillway.graph.windows import Hopping
+from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples
 from spillway.operators.hashing import group_keys, key_hashes
 from spillway.operators.operator import Operator, Out, columns
 from spillway.operators.sketch import CountMin, estimates_of
@@ -134,6 +135,15 @@ class LocalSketch(CountMin):
             self.candidates.add(pa.array([json.dumps(list(row.values())) for row in rows], pa.string()))
         return iter(())
 
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # A counter that is zero is not put out, so one that is there in one run only is off by its value. The counters
+        # of one row and column, of all shards, are together off by no more than the shards are in all.
+        if self._sees(arriving):
+            return dict.fromkeys(self.outputs, ANYTHING)
+        if off == 0:
+            return dict.fromkeys(self.outputs, NOTHING)
+        return {"sketch": Carried({"value": off}, Tuples.ZERO), "candidates": ANYTHING}
+
     def finish(self) -> Iterator[Out]:
         return iter(())
 
@@ -184,6 +194,17 @@ class MergeSketches(Operator):
         keys = [inputs["candidates"].field(name) for name in self.by]
         window, value = pa.field("window", pa.int64()), pa.field(self.value, pa.int64())
         return {"out": pa.schema([SEQ_FIELD, window, *keys, value])}
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # Straight from local sketches (anything in between makes of zeros what may be missing): every sum of counters
+        # is off by at most what they are, and so is an estimate, the least of such sums. A key whose estimate is that
+        # near to phi may be reported in one run and not in the other. Its own loss matters to nobody.
+        sketch = arriving.get("sketch", NOTHING)
+        if not arriving:
+            return {"out": NOTHING}
+        if sketch.tuples is Tuples.ANY or not {"value"} >= set(sketch.off):
+            return {"out": ANYTHING}
+        return {"out": Carried({self.value: sketch.off.get("value", 0.0)}, Tuples.ANY)}
 
     def begin(self) -> None:
         self._counters, self._candidates = [], []

@@ -106,6 +106,9 @@ class RippleJoin(Operator):
                 )
         return {"out": ESTIMATE}
 
+    def reads(self, port: str) -> frozenset[str]:
+        return frozenset(self.key)
+
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         mine, other, size = (self.left, self.right, _LEFT) if port == "left" else (self.right, self.left, _RIGHT)
         chosen = mine.chosen(batch[SEQ])

@@ -9,6 +9,7 @@ from numba import njit
 
 from spillway.errors import GraphError, InputError
 from spillway.graph.protections import Protection
+from spillway.operators.carried import ANYTHING, NOTHING, Carried, either, values_off
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
@@ -58,6 +59,20 @@ class LatestJoin(Merging, Keyed):
         want_number(self, inputs, "values", self.value)
         joined = inputs["queries"].append(pa.field(self.value_as, pa.float64()))
         return {"out": joined if self.then_schema is None else self.then_schema}
+
+    def carries(self, arriving: Mapping[str, Carried]) -> float | None:
+        # A value is set, never added to: with the same tuples in both runs, what is kept of a key was set by the same
+        # tuple in both, and is off by as much as that one. What its own failures cost comes on top, since they put
+        # back values that were as much off. Queries leave the state alone.
+        given = arriving.get("values", NOTHING)
+        return None if given.touches(self.key) else given.off.get(self.value, 0.0)
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # Having lost memory it may not know a key any more, and puts out nothing for it.
+        asked = arriving.get("queries", NOTHING)
+        if lost or self.then is not None or any(came.touches(self.key) for came in arriving.values()):
+            return {"out": ANYTHING}
+        return {"out": either([asked, values_off({self.value_as: off})])}
 
     def merged(self, batches: dict[str, pa.RecordBatch], ports: Int64s) -> Iterator[Out]:
         key_column = self.key[0]

@@ -10,6 +10,7 @@ from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Keeper, Observer, ignore
 from spillway.backup.promise import Loss, Promise
 from spillway.backup.reach import NOT_NOTED, Reached
+from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
@@ -63,6 +64,7 @@ class OpenOperator:
                 operator=operator.name,
                 shard=index,
                 meaning=meaning_of(graph, operator),
+                protection=operator.protect.describe(),
                 arrays=len(self.shard.arrays),
             )
         self.items = open_items(operator, index, graph=graph, backups=backups)
@@ -111,6 +113,9 @@ class OpenOperator:
             turn = replayed(self.operator, self, parts)
             self.shard.settle(seq=turn.seq, tuples=turn.tuples)
         return tuple(missing)
+
+    def spread(self) -> Spread:
+        return spread_of(self.operator.opened_state, own_divergence=self._own_divergence)
 
     def recovered(self, loss: Loss) -> None:
         self.operator.recovered(loss)

@@ -24,6 +24,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
 from spillway.graph.windows import Windowing
+from spillway.operators.carried import ANYTHING, NOTHING, Carried
 from spillway.operators.wording import written_down
 from spillway.state.primitives import Primitive
 from spillway.state.shard import Shard
@@ -170,6 +171,42 @@ class Operator:
                 raise GraphError(
                     f"Operator {self.name!r}: column {name!r} must be {wanted}; it is {came.field(name).type}."
                 )
+
+    # -- what failures upstream do to it ------------------------------------------------------------------------
+
+    @property
+    def placed_by(self) -> frozenset[str]:
+        """The columns that decide where a tuple counts: those of key and window."""
+        window = self.windowing.column if self.windowing else None
+        return frozenset([*self.key, *([window] if window else [])])
+
+    def reads(self, port: str) -> frozenset[str] | None:
+        """The columns of a port that what it keeps and puts out depends on, beside ``seq``; None for all there are."""
+        return None
+
+    def carries(self, arriving: Mapping[str, Carried]) -> float | None:
+        """The most that what its inputs carry can move its state, in its metric, however long the run.
+
+        ``arriving`` has the ports at which something may be off. None, which is what is said of an operator that
+        reads such a column, if nothing bounds it. Override it to claim more, with a proof.
+        """
+        return None if self._sees(arriving) else 0.0
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        """What its outputs carry, with its state off by ``off`` in all, or more than anyone knows if that is infinite.
+
+        ``lost`` tells that it is off because it lost memory itself. By default anything may be different then.
+        """
+        different = lost or off > 0 or self._sees(arriving)
+        return dict.fromkeys(self.outputs, ANYTHING if different else NOTHING)
+
+    def _sees(self, arriving: Mapping[str, Carried]) -> bool:
+        """Whether any of it concerns a column that is read."""
+        for port, carried in arriving.items():
+            columns = None if port in self.feedback_inputs else self.reads(port)
+            if columns is None or carried.touches(columns):
+                return True
+        return False
 
     # -- kernel -----------------------------------------------------------------------------------------------
 

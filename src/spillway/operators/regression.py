@@ -116,6 +116,9 @@ class LocalModel(Operator):
             )
         return {"out": PROGRESS, "model": LOCAL_MODEL}
 
+    def reads(self, port: str) -> frozenset[str]:
+        return self.placed_by | {self.label, self.features, self.values}
+
     def begin(self) -> None:
         self._learnt, self._weights = np.empty(0, np.int64), np.empty(0)
         self._scores = np.zeros(5)

@@ -26,6 +26,7 @@ from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
 from spillway.graph.windows import Windowing
+from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.hashing import UInt64s, group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
 from spillway.state.hashing import mix
@@ -79,6 +80,16 @@ class CountMin(Operator):
         self.want(inputs, "in", **dict.fromkeys(self.by), **{self.value: pa.int64()})
         keys = [pa.field(name, came.field(name).type) for name in self.by]
         return {"out": pa.schema([SEQ_FIELD, *keys, pa.field(self.value, pa.int64())])}
+
+    def reads(self, port: str) -> frozenset[str]:
+        return self.placed_by | {*self.by, self.value}
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # Which keys are put out follows from the tuples of the batch alone. An estimate is the least of a key's
+        # counters, and two minima differ by no more than the counters that differ most; no metric allows more.
+        if arriving.get("in", NOTHING).touches(self.placed_by | set(self.by)):
+            return {"out": ANYTHING}
+        return {"out": values_off({self.value: off})}
 
     def begin(self) -> None:
         self._touched = []

@@ -1,5 +1,6 @@
 """Sliding aggregates: sums over the most recent tuples of each key, of a number or of a span of time."""
 
+import math
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
+from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.keyed import Float64s, Keyed, float_column, numbered, want_number
 from spillway.operators.operator import Operator, Out
 from spillway.state.keys import KeyType
@@ -89,6 +91,26 @@ class SlidingAggregate(Keyed):
                 )
         fields = [pa.field(name, pa.float64()) for name in self.sums]
         return {"out": pa.schema([SEQ_FIELD, key, *fields, pa.field("tuples", pa.int64())])}
+
+    def carries(self, arriving: Mapping[str, Carried]) -> float | None:
+        # The divergence counts tuples, and they are the same; what their values are is not measured.
+        return None if arriving["in"].touches(self._placed_by) else 0.0
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # When a key speaks follows from its tuples and their times. A sum has at most as many parts as a window holds,
+        # each off by what its column is; what a product of two columns is off by depends on their values.
+        came = arriving.get("in", NOTHING)
+        if lost or off > 0 or came.touches(self._placed_by):
+            return {"out": ANYTHING}
+        sums = {}
+        for name, summed in self.sums.items():
+            most = max(came.off.get(column, 0.0) for column in _columns(summed))
+            sums[name] = most * self.recent.rows if isinstance(summed, str) or most == 0 else math.inf
+        return {"out": values_off(sums)}
+
+    @property
+    def _placed_by(self) -> frozenset[str]:
+        return self.placed_by | ({self.time} if self.time is not None else set())
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         if not batch.num_rows:

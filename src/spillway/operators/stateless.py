@@ -12,6 +12,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
+from spillway.operators.carried import Carried, Tuples, either
 from spillway.operators.operator import Operator, Out
 from spillway.state.keys import string_buffers
 
@@ -46,10 +47,20 @@ class Where(Operator):
             ) from error
         return {"out": inputs["in"]}
 
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        came = either(arriving.values())
+        asked = [column for column in came.off if self._asks_for(column)]
+        return {"out": Carried(came.off, Tuples.ANY) if came.touches(asked) else came}
+
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         kept = batch.filter(self.condition)
         if kept.num_rows:
             yield Out("out", kept)
+
+    def _asks_for(self, column: str) -> bool:
+        """Whether the condition may depend on a column: an expression names its columns, but for those it numbers."""
+        text = str(self.condition)
+        return column in text or "FieldPath" in text
 
 
 class Match(Operator):
@@ -69,6 +80,10 @@ class Match(Operator):
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         self.want(inputs, "in", **{self.column: pa.string()})
         return {"out": inputs["in"]}
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        came = either(arriving.values())
+        return {"out": Carried(came.off, Tuples.ANY) if came.touches([self.column]) else came}
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         matches = pc.match_substring_regex(batch[self.column], self.pattern)
@@ -97,6 +112,9 @@ class Words(Operator):
         self.want(inputs, "in", **{self.column: pa.string()})
         return super().output_schemas(inputs)
 
+    def reads(self, port: str) -> frozenset[str]:
+        return frozenset([self.column])
+
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         words = pa.concat_tables(_words(batch[self.column], batch[SEQ]))
         # Threads would number the words in another order each time, and so lay out the state of what counts them.
@@ -117,6 +135,9 @@ class Select(Operator):
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         self.want(inputs, "in", **dict.fromkeys(self.columns))
         return {"out": pa.schema([inputs["in"].field(name) for name in self.columns])}
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        return {"out": either(arriving.values()).kept(self.columns)}
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         yield Out("out", batch.select(self.columns))
@@ -179,6 +200,9 @@ class Union(Operator):
                     f"port {first_port!r} gets {_types(first)}."
                 )
         return {"out": first}
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        return {"out": either(arriving.values())}
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         yield Out("out", batch)

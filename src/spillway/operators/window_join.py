@@ -11,6 +11,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
+from spillway.operators.carried import ANYTHING, Carried, pairs_off
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
@@ -74,6 +75,20 @@ class WindowJoin(Merging, Keyed):
             if self.time is not None:
                 self.want(inputs, port, **{self.time: None})
         return {"out": pa.schema([SEQ_FIELD, *fields])}
+
+    def carries(self, arriving: Mapping[str, Carried]) -> float | None:
+        # The divergence counts tuples, and they are the same; what their values are is not measured.
+        return None if self._places_differ(arriving) else 0.0
+
+    def hands_on(self, arriving: Mapping[str, Carried], *, off: float, lost: bool) -> Mapping[str, Carried]:
+        # Which tuples meet follows from their keys, numbers and times; what is put out are values as they came.
+        if lost or off > 0 or self._places_differ(arriving):
+            return {"out": ANYTHING}
+        return {"out": pairs_off(arriving, self.columns)}
+
+    def _places_differ(self, arriving: Mapping[str, Carried]) -> bool:
+        placed_by = [*self.key, *([self.time] if self.time is not None else [])]
+        return any(came.touches(placed_by) for came in arriving.values())
 
     def merged(self, batches: dict[str, pa.RecordBatch], ports: Int64s) -> Iterator[Out]:
         present = [port for port in self.inputs if port in batches]

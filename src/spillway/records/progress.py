@@ -1,6 +1,8 @@
 """What one shard did in one batch: the record behind the live table, the run directory and every benchmark."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +26,10 @@ class ShardProgress:
     recovered_from: int  # the batch of that backup; -1 for nothing
     lost_chunks: int  # chunks of that backup that were damaged and restored from an older one, or not at all
     damage: str  # which files of it, and how
+    loss_max: float  # how far the recovered state can be from the one lost; infinite if nothing bounds it
+    loss_total_max: float  # what that can add up to over all of the state; infinite if that takes to know its keys
+    numbers: int  # how many numbers, or keys, the state has that a metric speaks of
+    metrics: str  # which metrics; "own" if the operator measures itself
     item_bytes: int  # tuples made durable in this batch
     feedback_lost: int  # shards whose feedback of the batch before was lost
     rolled_back: bool  # whether an earlier attempt of this batch was undone first
@@ -53,6 +59,10 @@ PROGRESS_SCHEMA = pa.schema(
         ("recovered_from", pa.int64()),
         ("lost_chunks", pa.int64()),
         ("damage", pa.string()),
+        ("loss_max", pa.float64()),
+        ("loss_total_max", pa.float64()),
+        ("numbers", pa.int64()),
+        ("metrics", pa.string()),
         ("item_bytes", pa.int64()),
         ("feedback_lost", pa.int32()),
         ("rolled_back", pa.bool_()),
@@ -65,6 +75,25 @@ PROGRESS_SCHEMA = pa.schema(
 )
 
 
-def progress_table(rows: list[ShardProgress]) -> pa.Table:
-    """The records as an Arrow table."""
-    return pa.Table.from_pylist([row.as_row() for row in rows], schema=PROGRESS_SCHEMA)
+# What a recovery says of itself. A batch that is run again begins from what the recovery before it left.
+_OF_RECOVERY = ("recovered", "recovered_from", "lost_chunks", "damage", "loss_max", "loss_total_max", "recover_s")
+
+
+def progress_batch(rows: list[ShardProgress]) -> pa.RecordBatch:
+    """The records as an Arrow record batch."""
+    columns = [pa.array(map(attrgetter(field.name), rows), field.type) for field in PROGRESS_SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=PROGRESS_SCHEMA)
+
+
+def last_words(rows: Iterable[ShardProgress]) -> list[ShardProgress]:
+    """One record per shard and batch, in the order of the first ones: of a batch that was run again the last word.
+
+    A recovery in an attempt that was run again happened all the same, so it stays.
+    """
+    newest: dict[tuple[str, int, int], ShardProgress] = {}
+    for row in rows:
+        place = (row.operator, row.shard, row.batch)
+        before = newest.get(place)
+        keeps = before is not None and before.recovered and not row.recovered
+        newest[place] = replace(row, **{name: getattr(before, name) for name in _OF_RECOVERY}) if keeps else row
+    return list(newest.values())

@@ -1,65 +1,94 @@
 """The page of a plain run: what each operator saved, how near it came to its bound, and what it lost."""
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from spillway.errors import RunError
-from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
+from spillway.backup.spread import OWN, total_max
+from spillway.records.progress import ShardProgress
+from spillway.records.reading import Life, Recorded, holes, life_of, read_progress
 from spillway.records.summary import summarise
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
 from spillway.report.page import Section, Value, page, table
 
-ROWS_MAX = 2_000_000  # of progress: more than a page can be drawn from in a minute
-
 _POINTS_MAX = 300  # of one line
+_STRETCHES_MAX = 20  # of batches without a record, told one by one
+_ENDINGS = {"gone": "gone without saying so"}
 _FAILURES_MAX = 500  # told one by one
 
 
 def run_page(path: Path, manifest: dict[str, Any]) -> str:
     """The page of the run in a directory, running or ended."""
-    rows = _progress(path)
+    recorded = read_progress(path)
+    rows = recorded.rows
     name = str(manifest.get("graph", path.name))
+    ended = _ended(life_of(path, manifest), manifest)
+    missing = _missing(recorded, manifest)
     if not rows:
-        return page(f"Run of {name}", [Section("Nothing yet", text="No operator with state has reported a batch.")])
+        nothing = Section("Nothing yet", text="No operator with state has reported a batch.")
+        return page(f"Run of {name}", [nothing, *missing], subtitle=ended)
     return page(
         f"Run of {name}",
-        [_operators(rows), *_bounds(rows), _saved(rows), *_failures(rows), _about(manifest)],
-        subtitle=f"{max(row.batch for row in rows) + 1:,} batches; ended: {manifest.get('ended', 'unknown')}.",
+        [
+            *missing,
+            _operators(rows),
+            *_promised(manifest),
+            *_bounds(rows),
+            _saved(rows),
+            *_failures(rows),
+            _about(manifest),
+        ],
+        subtitle=f"{max(row.batch for row in rows) + 1:,} batches; {ended}",
         footer=f"Written by Spillway from {path.name}. It asks nothing of the network.",
     )
 
 
-def _progress(path: Path) -> list[ShardProgress]:
-    parts = sorted(path.glob("progress/part-*.parquet"))
-    try:
-        count = sum(pq.read_metadata(part).num_rows for part in parts)
-        if count > ROWS_MAX:
-            raise RunError(
-                f"{path}: {count:,} rows of progress are more than {ROWS_MAX:,}, the most a page is drawn from."
-            )
-        # An older version may have recorded fewer columns; they read as nothing having happened.
-        tables = [PROGRESS_SCHEMA.empty_table(), *(pq.read_table(part) for part in parts)]
-        table_ = pa.concat_tables(tables, promote_options="default")
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"{path}: its progress cannot be read ({error}).") from error
-    nothing: dict[str, Any] = {field.name: _nothing(field.type) for field in PROGRESS_SCHEMA}
-    return [
-        ShardProgress(**{name: nothing[name] if row[name] is None else row[name] for name in nothing})
-        for row in table_.to_pylist()
-    ]
+def _ended(life: Life, manifest: Mapping[str, Any]) -> str:
+    match life:
+        case Life.ENDED:
+            told = f"ended: {manifest.get('ended', 'unknown')}."
+        case Life.RUNNING:
+            told = "running."
+        case Life.GONE:
+            told = "ended without saying so: its process is gone. The same run given the same checkpoint goes on."
+        case Life.UNKNOWN:
+            told = "running when these records were written; whether it still does cannot be seen from here."
+    before = manifest.get("before", {})
+    if before:
+        endings = ", ".join(f"{count:,} {_ENDINGS.get(how, how)}" for how, count in before.items())
+        told += f" Drivers before this one: {endings}."
+    return told
 
 
-def _nothing(kind: pa.DataType) -> str | int | bool:
-    if pa.types.is_string(kind):
-        return ""
-    return False if pa.types.is_boolean(kind) else 0
+def _missing(recorded: Recorded, manifest: Mapping[str, Any]) -> list[Section]:
+    """What the records do not hold, so that nobody takes a sum over them for the whole."""
+    told = []
+    for operator, stretches in holes(recorded.rows).items():
+        named = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in stretches]
+        more = f" and {len(named) - _STRETCHES_MAX:,} more stretches" if len(named) > _STRETCHES_MAX else ""
+        count = sum(last - first + 1 for first, last in stretches)
+        word = "batch" if len(named) == 1 and stretches[0][0] == stretches[0][1] else "batches"
+        told.append(
+            f"Of operator {operator!r}, {count:,} batches lack a record of one shard or of all: {word} "
+            f"{', '.join(named[:_STRETCHES_MAX])}{more}. Sums below are without them."
+        )
+    first_batch = min((row.batch for row in recorded.rows), default=0)
+    if first_batch:
+        why = f" {recorded.left_out:,} older records are more than a page is drawn from." if recorded.left_out else ""
+        told.append(f"The records begin with batch {first_batch:,}.{why}")
+    told += [f"Records were cut short, by a power cut or a full disk: {torn}" for torn in recorded.torn]
+    if manifest.get("records_lost"):
+        told.append(
+            f"{manifest['records_lost']:,} records were let go: the disk took none, and more waited than memory is "
+            f"given to."
+        )
+    if recorded.repeated:
+        told.append(f"{recorded.repeated:,} records are of batches that were run again; of each the last word counts.")
+    return [Section("What the records lack", text="\n\n".join(told))] if told else []
 
 
 def _operators(rows: Sequence[ShardProgress]) -> Section:
@@ -89,6 +118,19 @@ def _operators(rows: Sequence[ShardProgress]) -> Section:
         "State (bytes)",
     ]
     return Section("Operators", table=table(columns, cells))
+
+
+def _promised(manifest: Mapping[str, Any]) -> list[Section]:
+    """What each operator keeps to, and what others carry to it, as the run said when it began."""
+    promises = manifest.get("promises", {})
+    told = [" ".join(one["sentences"]) for part in ("operators", "sinks") for one in promises.get(part, ())]
+    text = [
+        "A bound speaks of what an operator loses itself, compared with a run that gets the same input; what the "
+        "operators that feed it lose comes on top. With the metric max it holds for each number, so n numbers may "
+        "together be off by n times as much; with l1 it is the total.",
+        *filter(None, told),
+    ]
+    return [Section("What is promised", text="\n\n".join(text))] if any(told) else []
 
 
 def _bounds(rows: Sequence[ShardProgress]) -> list[Section]:
@@ -134,29 +176,71 @@ def _failures(rows: Sequence[ShardProgress]) -> list[Section]:
     lost = [row for row in rows if row.recovered]
     if not lost:
         return []
+    numbers = {(row.operator, row.shard, row.batch): row.numbers for row in rows}
     cells: list[list[Value]] = [
         [
             row.operator,
             row.shard,
             row.batch,
             f"batch {row.recovered_from:,}" if row.recovered_from >= 0 else "nothing",
+            _cost(row, numbers.get((row.operator, row.shard, row.batch - 1))),
             row.lost_chunks,
             row.damage,
         ]
         for row in lost[:_FAILURES_MAX]
     ]
-    text = f"Memory was lost {len(lost):,} times."
+    text = (
+        f"Memory was lost {len(lost):,} times. What is said is the most that one failure of one shard can have cost. "
+        f"Under Approximate all of them together stay within the theta of the operator; in hopping windows, those of "
+        f"one window do."
+    )
     if len(lost) > _FAILURES_MAX:
         text += f" The first {_FAILURES_MAX} are told here."
-    columns = ["Operator", "Shard", "In batch", "Recovered from", "Chunks lost", "Damage"]
+    columns = ["Operator", "Shard", "In batch", "Recovered from", "Lost at most", "Chunks lost", "Damage"]
     return [Section("Failures", text=text, table=table(columns, cells))]
+
+
+def _cost(row: ShardProgress, numbers_before: int | None) -> str:
+    """What a recovery cost at most, for each number and in total.
+
+    How many numbers there were is what the batch before recorded: of those that came after the backup the recovered
+    state knows nothing.
+    """
+    if row.loss_max == 0:
+        return "nothing"
+    if not math.isfinite(row.loss_max):
+        return "nothing bounds it"
+    each = _figure(row.loss_max)
+    if row.metrics == "l1":
+        return f"{each} in total"
+    if row.metrics == "keys":
+        return f"{each} keys"
+    if math.isfinite(row.loss_total_max) or numbers_before is None or OWN in row.metrics:
+        total, numbers = row.loss_total_max, row.numbers
+    else:
+        metrics = row.metrics.split(", ")
+        total = max(total_max(metric, row.loss_max, numbers=numbers_before) for metric in metrics)
+        numbers = numbers_before
+    together = f"together at most {_figure(total)}" if math.isfinite(total) else "how many there were is not recorded"
+    match row.metrics:
+        case "max" if math.isfinite(total):
+            return f"each of {numbers:,} numbers by at most {each}; {together}"
+        case "max":
+            return f"each number by at most {each}; {together}"
+        case _ if OWN in row.metrics:
+            return f"{each}, as the operator measures it"
+    return f"{each} in {row.metrics} over {numbers:,} numbers; {together}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.3g}"
 
 
 def _about(manifest: dict[str, Any]) -> Section:
     rows: list[list[Value]] = [
         [name, value if isinstance(value, str) else json.dumps(value)]
         for name, value in manifest.items()
-        if name != "drawing"
+        if name not in ("drawing", "promises")
     ]
     drawing = f"<pre>{escape(str(manifest.get('drawing', '')))}</pre>"
     return Section("How it was run", body_html=drawing, table=table(["What", "Value"], rows))

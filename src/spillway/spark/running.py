@@ -24,8 +24,9 @@ from spillway.errors import GraphError, RunError, SpillwayError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
+from spillway.operators.promises import promises
 from spillway.operators.resuming import check_resumable
-from spillway.records.progress import ShardProgress
+from spillway.records.progress import ShardProgress, last_words
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.compile import compile_graph
@@ -119,7 +120,13 @@ class Run:
         self._outlets = Outlets(self._graph, layout)
         claim(self.state, graph=self._graph.name, checkpoint=checkpoint)
         self._directory = (
-            RunDirectory(directory, graph=self._graph.name, drawing=graph.draw(), backups=backups or "")
+            RunDirectory(
+                directory,
+                graph=self._graph.name,
+                drawing=graph.draw(),
+                backups=backups or "",
+                promises=promises(self._graph).as_json(),
+            )
             if directory is not None
             else None
         )
@@ -200,18 +207,17 @@ class Run:
     def _take_reports(self) -> None:
         reported = self._reported.value
         fresh = reported[self._taken :]
-        # A task that was tried again has reported again: its last word counts.
-        newest = {(row.operator, row.shard, row.batch): row for row in fresh}
+        newest = last_words(fresh)  # a task that was tried again has reported again
         self._taken = len(reported)
         if self._taken > _PROGRESS_MAX:
             reported.clear()
             self._taken = 0
-        self._reach.note(newest.values())
+        self._reach.note(newest)
         with self._lock:
-            self._rows += newest.values()
+            self._rows += newest
             del self._rows[:-_PROGRESS_MAX]
         if self._directory is not None:
-            self._directory.add(list(newest.values()))
+            self._directory.add(newest)
 
     def _close(self, ended: str) -> None:
         if self._closed:

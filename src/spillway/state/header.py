@@ -131,27 +131,28 @@ def open_header(folder: Path, *, fingerprint: int, boot: int) -> Region:
     return header
 
 
-def _of_another_boot(words: npt.NDArray[np.int64], boot: int) -> bool:
-    ours = len(words) == _WORDS and words[Word.MAGIC] == MAGIC and words[Word.FORMAT] == FORMAT
-    return bool(ours and words[Word.BOOT] != boot)
-
-
 def fingerprint_in(folder: Path) -> int | None:
     """The fingerprint of the memory in ``folder``; None if there is none, or none that this version reads."""
-    words = _first_words(folder)
-    ours = len(words) == _WORDS and words[Word.MAGIC] == MAGIC and words[Word.FORMAT] == FORMAT
-    if not ours or words[Word.BOOT] != this_boot():
-        return None
-    return int(words[Word.FINGERPRINT])
+    words = _words_in(folder)
+    ours = _is_ours(words) and words[Word.BOOT] == this_boot()
+    return int(words[Word.FINGERPRINT]) if ours else None
 
 
 def looks_new(folder: Path) -> bool:
     """Whether there is no memory in ``folder``, or only what another boot left, or a maker who was killed."""
-    words = _first_words(folder)
+    words = _words_in(folder)
     return not words[: Word.MAGIC + 1].any() or _of_another_boot(words, this_boot())
 
 
-def _first_words(folder: Path) -> npt.NDArray[np.int64]:
+def _is_ours(words: npt.NDArray[np.int64]) -> bool:
+    return len(words) == _WORDS and words[Word.MAGIC] == MAGIC and words[Word.FORMAT] == FORMAT
+
+
+def _of_another_boot(words: npt.NDArray[np.int64], boot: int) -> bool:
+    return _is_ours(words) and bool(words[Word.BOOT] != boot)
+
+
+def _words_in(folder: Path) -> npt.NDArray[np.int64]:
     try:
         return np.fromfile(folder / "header", np.int64, count=_WORDS)
     except FileNotFoundError:

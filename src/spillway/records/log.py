@@ -1,0 +1,132 @@
+"""An append-only file of Arrow record batches, of which a killed writer leaves a whole beginning.
+
+A file is a sequence of frames, each
+
+    length of the payload, 4 bytes    checksum of the payload, 8 bytes    payload        (little-endian; xxh3, 64 bits)
+
+The first payload is an Arrow schema, every other one a record batch of it. A frame that ends behind the file's end, or
+whose checksum does not fit, and all that follows it, is *torn*: it is never read, and the reader is told how many bytes
+that are. Which frame a flipped length would lead to is not known, so damage in the middle costs the rest of the file.
+
+What is promised: once ``append`` has returned, killing the process loses nothing, since the bytes are the kernel's. A
+power cut, or a kernel that stops, may lose what was appended since the last ``sync``; what is left is still a whole
+beginning or is recognised as torn.
+"""
+
+import contextlib
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import xxhash
+from pyarrow import ipc
+
+_HEAD = struct.Struct("<IQ")
+_FRAME_BYTES_MAX = 2**30
+
+
+class Log:
+    """A log being written; nobody else writes this file. Every method raises OSError if the disk fails."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self.bytes = 0  # all of it whole frames
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            self._write(_frame(schema.serialize()))
+        except OSError:
+            self.close()
+            with contextlib.suppress(OSError):  # what went wrong first is what matters
+                path.unlink(missing_ok=True)
+            raise
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add a record batch, or leave the file as it was."""
+        self._write(_frame(batch.serialize()))
+
+    def sync(self) -> None:
+        """Make everything appended durable."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _write(self, frame: bytes) -> None:
+        view = memoryview(frame)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError:
+            # Part of the frame may be in the file. If it cannot be cut off either, it is torn, and what a later frame
+            # would begin with is no head of a frame: the writer must go on in another file, which ``whole`` tells it.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self.bytes)
+                os.lseek(self._descriptor, self.bytes, os.SEEK_SET)
+            raise
+        self.bytes += len(frame)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the file ends with a whole frame, so that another may follow."""
+        return os.fstat(self._descriptor).st_size == self.bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """What a log holds."""
+
+    schema: pa.Schema | None  # None if not even that is whole
+    batches: tuple[pa.RecordBatch, ...]
+    torn_bytes: int
+
+
+def read_log(path: Path) -> Logged:
+    """Everything up to the first frame that is not whole; a writer may be at work. Raises OSError."""
+    data = memoryview(path.read_bytes())
+    schema: pa.Schema | None = None
+    batches: list[pa.RecordBatch] = []
+    place = 0
+    while (payload := _payload(data, place)) is not None:
+        try:
+            if schema is None:
+                schema = ipc.read_schema(pa.py_buffer(payload))
+            else:
+                batches.append(ipc.read_record_batch(pa.py_buffer(payload), schema))
+        except (pa.ArrowException, OSError):
+            break  # its checksum fits, so it was written like that: by something else than this module
+        place += _HEAD.size + len(payload)
+    return Logged(schema=schema, batches=tuple(batches), torn_bytes=len(data) - place)
+
+
+def log_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
+    """A whole log as bytes, compressed."""
+    options = ipc.IpcWriteOptions(compression="zstd")
+    frames = [_frame(schema.serialize())]
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with ipc.new_stream(sink, schema, options=options) as writer:
+            writer.write_batch(batch)
+        reader = ipc.MessageReader.open_stream(sink.getvalue())
+        reader.read_next_message()  # the schema, which the log has once
+        frames.append(_frame(reader.read_next_message().serialize()))
+    return b"".join(frames)
+
+
+def _frame(payload: pa.Buffer) -> bytes:
+    assert payload.size <= _FRAME_BYTES_MAX
+    data: bytes = payload.to_pybytes()
+    return _HEAD.pack(len(data), xxhash.xxh3_64_intdigest(data)) + data
+
+
+def _payload(data: memoryview, place: int) -> memoryview | None:
+    """The payload of the frame that begins at ``place``, if it is whole."""
+    if len(data) - place < _HEAD.size:
+        return None
+    length, checksum = _HEAD.unpack_from(data, place)
+    payload = data[place + _HEAD.size : place + _HEAD.size + length]
+    if len(payload) < length or length == 0 or xxhash.xxh3_64_intdigest(payload) != checksum:
+        return None
+    return payload

@@ -1,0 +1,145 @@
+"""What is in a run directory, and what is missing from it."""
+
+import fcntl
+import os
+import platform
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spillway.errors import RunError
+from spillway.records.log import Logged, read_log
+from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
+from spillway.records.rundir import parts_of, torn_in
+
+ROWS_MAX = 2_000_000  # of progress: more than a page can be drawn from in a minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The progress of a run."""
+
+    rows: tuple[ShardProgress, ...]  # one per shard and batch, by batch
+    repeated: int  # rows that were written again, since their batch was run again
+    torn: tuple[str, ...]  # parts that end in half a record, in words
+    left_out: int  # rows older than the newest ROWS_MAX
+
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return pa.Table.from_pylist([row.as_row() for row in self.rows], schema=PROGRESS_SCHEMA)
+
+
+class Life(StrEnum):
+    """Whether what wrote a run directory still does."""
+
+    ENDED = "ended"  # and said so
+    RUNNING = "running"
+    GONE = "gone"  # without saying so
+    UNKNOWN = "unknown"  # it ran elsewhere, or where files cannot be locked
+
+
+def read_progress(path: str | Path) -> Recorded:
+    """What every shard did in every batch, from a run directory; the run may go on meanwhile.
+
+    Of a batch that was run again the last word counts. Of more than two million rows the newest are read.
+    """
+    batches: list[pa.RecordBatch] = []
+    torn: list[str] = []
+    if not Path(path, "progress").is_dir():
+        raise RunError(f"{path} is no run directory: it has no folder progress. Name what the run was given.")
+    try:
+        for part in parts_of(Path(path)):
+            logged = _read(part)
+            batches += logged.batches
+            torn += torn_in(part, logged.schema, logged.torn_bytes)
+        # An older version may have recorded fewer columns; they read as nothing having happened.
+        tables = [PROGRESS_SCHEMA.empty_table(), *(pa.Table.from_batches([batch]) for batch in batches)]
+        table = pa.concat_tables(tables, promote_options="default").select(PROGRESS_SCHEMA.names)
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"{path}: its progress cannot be read ({error}).") from error
+    left_out = max(table.num_rows - ROWS_MAX, 0)
+    written = _rows(table.slice(left_out))
+    rows = sorted(last_words(written), key=lambda row: row.batch)
+    # A row that is there twice was being put together with others when its writer was killed.
+    repeated = len(set(written)) - len(rows)
+    return Recorded(rows=tuple(rows), repeated=repeated, torn=tuple(torn), left_out=left_out)
+
+
+def holes(rows: Iterable[ShardProgress]) -> dict[str, list[tuple[int, int]]]:
+    """For each operator the stretches of batches, first and last, of which one of its shards at least has no record.
+
+    Looked for between the first and the last batch that any operator has recorded, since every shard takes part in
+    every batch.
+
+    >>> holes([])
+    {}
+    """
+    seen: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for row in rows:
+        seen[row.operator][row.batch].add(row.shard)
+    batches = [batch for of_operator in seen.values() for batch in of_operator]
+    found = {}
+    for operator, of_operator in seen.items():
+        shards = 1 + max(max(of_batch) for of_batch in of_operator.values())
+        whole = [batch for batch, of_batch in of_operator.items() if len(of_batch) == shards]
+        missing = _stretches_without(whole, first=min(batches), last=max(batches))
+        if missing:
+            found[operator] = missing
+    return found
+
+
+def life_of(path: Path, manifest: Mapping[str, Any]) -> Life:
+    """Whether the run that writes a directory lives."""
+    if manifest.get("ended") != "running":
+        return Life.ENDED
+    try:
+        descriptor = os.open(path / "progress" / ".lock", os.O_RDONLY)
+    except OSError:
+        return Life.UNKNOWN
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Life.RUNNING
+    except OSError:
+        return Life.UNKNOWN
+    finally:
+        os.close(descriptor)
+    # Locks are a matter of one machine: of a directory that was copied, or is shared, they say nothing.
+    return Life.GONE if manifest.get("host") == platform.node() else Life.UNKNOWN
+
+
+def _read(part: Path) -> Logged:
+    try:
+        return read_log(part)
+    except FileNotFoundError:  # a run that goes on has put it together with another, which comes later
+        return Logged(schema=None, batches=(), torn_bytes=0)
+
+
+def _stretches_without(present: Sequence[int], *, first: int, last: int) -> list[tuple[int, int]]:
+    """The stretches of first to last in which no number is present.
+
+    >>> _stretches_without([2, 3, 7], first=1, last=9)
+    [(1, 1), (4, 6), (8, 9)]
+    """
+    ends = [first - 1, *sorted(present), last + 1]
+    return [(a + 1, b - 1) for a, b in pairwise(ends) if b - a > 1]
+
+
+def _rows(table: pa.Table) -> list[ShardProgress]:
+    nothing: dict[str, Any] = {field.name: _nothing(field.type) for field in PROGRESS_SCHEMA}
+    return [
+        ShardProgress(**{name: nothing[name] if row[name] is None else row[name] for name in nothing})
+        for row in table.to_pylist()
+    ]
+
+
+def _nothing(kind: pa.DataType) -> str | int | bool:
+    if pa.types.is_string(kind):
+        return ""
+    return False if pa.types.is_boolean(kind) else 0
