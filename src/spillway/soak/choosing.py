@@ -110,9 +110,17 @@ class _Choosing:
         shards = self._pick(SHARDS)
         window = self._window(kind, own)
         block: Block = kind(name=name, reads=reads, protection=self._protection(), shards=shards, window=window, **own)
-        if isinstance(block, kinds.Hitters) and isinstance(block.protection, Approximate):
+        return self._fitting(block) if isinstance(block, kinds.Hitters) else block
+
+    def _fitting(self, block: kinds.Hitters) -> Block:
+        """Heavy hitters that can be told: theta below phi, and windows whose number is not lost with memory."""
+        assert isinstance(block.window, Hopping)
+        if isinstance(block.protection, Approximate):
             theta = block.phi * float(self._pick([0.0, 0.1, 0.5, 0.9]))
-            block = replace(block, protection=Approximate(theta=theta))
+            return replace(block, protection=Approximate(theta=theta))
+        if isinstance(block.protection, Nothing) and block.window.punctuation is not None:
+            # A shard that starts empty counts punctuation from 0 again; its sketches then belong to other windows.
+            return replace(block, window=Hopping(count=self._extent))
         return block
 
     def _parameters(self, kind: type[Block]) -> dict[str, Any]:

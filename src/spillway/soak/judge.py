@@ -168,7 +168,7 @@ class Judge:
         """A tuple that is put out is numbered like one that came in; before the first, and after a loss, it is -1."""
         ends = self._plan.seqs(batch)
         exact = isinstance(memory.kept.protection, Exact | UpstreamBackup)
-        unnumbered = not memory.had_numbers(batch) or (memory.losses and not exact)
+        unnumbered = not memory.had_numbers(batch) or (memory.losses and not exact) or memory.got_unnumbered(batch)
         for out in outs:
             for seq in set(out.batch[SEQ].to_pylist()):
                 known = ends is not None and ends[0] <= seq <= ends[1]

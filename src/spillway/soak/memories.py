@@ -35,7 +35,7 @@ class Memory:
     tampered: bool = False  # a file of its backups was damaged
     void: bool = False  # it has said that it lost something nobody can bound
     untold: str = ""  # damage that it has seen and that no progress has told of
-    _saved: dict[int, tuple[int, ...]] = field(default_factory=dict)  # the batches in the backup of each batch
+    _held: dict[int, tuple[int, ...]] = field(default_factory=dict)  # the batches in its state after each batch
     _committed_s: dict[int, float] = field(default_factory=dict)
     _recovered: bool = False
 
@@ -73,6 +73,10 @@ class Memory:
         parts = (part for earlier in range(batch + 1) for _, part in self.given[earlier].tuples())
         return any(seq != -1 for part in parts for seq in part[SEQ].to_pylist())
 
+    def got_unnumbered(self, batch: int) -> bool:
+        """Whether a batch had a tuple of an operator that could not number it."""
+        return any(-1 in part[SEQ].to_pylist() for _, part in self.given[batch].tuples())
+
     # -- events -----------------------------------------------------------------------------------------------
 
     def opened(self, batch: int) -> None:
@@ -82,11 +86,9 @@ class Memory:
             self.felt_from.append(batch)
         self.lost = self._recovered = False
 
-    def backed_up(self, batch: int) -> None:
-        self._saved[batch] = (*self.holds, batch)
-
     def committed(self, batch: int, *, now_s: float) -> None:
         self.holds += (batch,)
+        self._held[batch] = self.holds
         self._committed_s[batch] = now_s
 
     def cut_short(self) -> None:
@@ -111,7 +113,7 @@ class Memory:
         self.void |= math.isinf(loss.divergence_max) and (damaged or bounded)
         if isinstance(protection, Checkpoint) and not self.void:
             self._check_interval(protection, loss)
-        self.holds = self._saved.get(loss.backup_batch, ())
+        self.holds = self._held.get(loss.backup_batch, ())
 
     def told(self, progress: ShardProgress) -> None:
         """What the progress of a batch says of it."""

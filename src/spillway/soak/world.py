@@ -95,8 +95,6 @@ class World:
             memory.opened(batch)
             task.opened.add(operator)
             self.committed = max(self.committed, batch - 1)
-        elif step is Step.BACKED_UP:
-            memory.backed_up(batch)
         elif step is Step.COMMITTED:
             memory.committed(batch, now_s=self.clock.now_s())
             task.committed.add(operator)
