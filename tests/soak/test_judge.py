@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spillway.backup import keeper, promise, store, thresholds
-from spillway.backup.keeper import Keeper
+from spillway.backup import due, keeper, promise, store, thresholds
 from spillway.backup.manifest import Manifest
+from spillway.graph.protections import Checkpoint, Protection
 from spillway.operators import feedback, opened
 from spillway.operators.sketch import CountMin
 from spillway.soak.memories import PromiseBrokenError
@@ -110,13 +110,13 @@ def test_feedback_that_is_not_told_to_be_lost_is_noticed(monkeypatch: pytest.Mon
 
 
 def test_checkpoints_that_come_late_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    due = Keeper._due
+    right = due.is_due
 
-    def late(self: Keeper, divergence: float, allowed: float, tuples: int) -> bool:
-        lazy = isinstance(self._promise.protection, keeper.Checkpoint) and self._batch % 4
-        return False if lazy else due(self, divergence, allowed, tuples)
+    def late(protection: Protection, batch: due.Committing) -> bool:
+        lazy = isinstance(protection, Checkpoint)
+        return right(protection, replace(batch, tuples_since_backup=0, since_backup_s=0.0) if lazy else batch)
 
-    monkeypatch.setattr(Keeper, "_due", late)
+    monkeypatch.setattr(keeper, "is_due", late)
     until_broken("lost batches")
 
 

@@ -54,20 +54,21 @@ class _Choosing:
         self._tuples_max = self._pick([2, 10, 40, 80])  # of a piece
         self._gap_max = self._pick([1, 1, 4])  # between two numbers of seq
         # About how many numbers of seq a batch has decides how many windows: of a few tuples, or of a few batches.
-        numbers = self._pieces * self._tuples_max * (1 + self._gap_max) / 4
+        self._numbers = numbers = self._pieces * self._tuples_max * (1 + self._gap_max) / 4
         self._extent = int(max(1, numbers * self._pick([0.2, 0.6, 1.0, 2.5])))
         self._times = Times(
             origin_us=int(self._pick([0, 10**15, -(10**6), -(10**9), -(10**15)])),
             step_us=int(self._pick([1, 1000, 7_777_777])),
             punctuation_every=int(max(2, numbers * self._pick([0.2, 0.6, 2.0]))),
         )
-        self._tuples = 0
+        self._tuples = self._batches = 0
         self._blocks: list[Block] = []
         self._streams: list[str] = []
         self._plain: set[str] = set()  # streams in which no two tuples have the same seq
 
     def plan(self) -> Plan:
         sources = self._sources()
+        self._batches = len(sources[0].batches)
         self._tuples = sum(source.tuples for source in sources)
         self._streams = [source.name for source in sources]
         self._plain = set(self._streams)
@@ -109,7 +110,8 @@ class _Choosing:
         reads = tuple(self._plain_stream() if timed else self._stream() for _ in range(ports))
         shards = self._pick(SHARDS)
         window = self._window(kind, own)
-        block: Block = kind(name=name, reads=reads, protection=self._protection(), shards=shards, window=window, **own)
+        protection = self._protection(self._moved(kind, own, shards))
+        block: Block = kind(name=name, reads=reads, protection=protection, shards=shards, window=window, **own)
         return self._fitting(block) if isinstance(block, kinds.Hitters) else block
 
     def _fitting(self, block: kinds.Hitters) -> Block:
@@ -146,8 +148,8 @@ class _Choosing:
             },
             kinds.OwnWeighted: {"bins": int(random.integers(1, 60))},
             kinds.OwnRecent: {
-                "slots": int(random.integers(1, 30)),
-                "width": int(random.integers(1, 8)),
+                "slots": (slots := int(random.integers(1, 30))),
+                "width": int(max(1, self._numbers * self._pick([0.5, 2.0, 5.0]) / slots)),
                 "metric": metric,
             },
             kinds.Hitters: {"phi": int(self._pick([20, 60, 200])), "rows": int(random.integers(1, 4)), "width": 64},
@@ -181,9 +183,18 @@ class _Choosing:
             return hopping
         return self._pick([None, None, hopping, hopping, hopping, Decaying()])
 
-    def _protection(self) -> Protection:
-        """Any protection; most bounds are of the size of what the input does to a state."""
-        theta = float(self._pick([0.0, 1e6, *10 ** self._random.uniform(0.0, np.log10(6.0 * self._tuples + 6.0), 6)]))
+    def _moved(self, kind: type[Block], own: dict[str, Any], shards: int) -> float:
+        """About how far a batch moves all shards of an operator together: a theta far off it tests nothing."""
+        tuples = self._tuples / self._batches + 1
+        if kind in (kinds.Sliding, kinds.Joined, kinds.Ripple):
+            return tuples
+        cells = min(self._keys, own.get("bins", own.get("slots", self._keys)))
+        shares = {"l1": 1.0, "l2": shards / cells**0.5, "max": shards / cells, "keys": shards / 5}
+        return float(5 * tuples * min(shares[own.get("metric", "l1")], 1.0))
+
+    def _protection(self, moved: float) -> Protection:
+        """Any protection; most bounds let a few batches go without a backup, or a few backups without a batch."""
+        theta = float(self._pick([0.0, 1e6, *2 * moved * 10 ** self._random.uniform(-0.7, 0.9, 8)]))
         exact: list[Protection] = [
             Exact(),
             Exact(items=True),
