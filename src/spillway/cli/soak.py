@@ -1,6 +1,7 @@
 """``spillway soak``: random fault schedules over random graphs, as many as there is time for."""
 
 import argparse
+import itertools
 from collections import Counter
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
@@ -23,9 +24,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     clock = SystemClock()
     started_s = told_s = clock.monotonic_s()
+    told_broken = 0
 
     def tell(totals: Totals) -> None:
-        nonlocal told_s
+        nonlocal told_s, told_broken
+        for story in itertools.islice(totals.broken.values(), told_broken, None):
+            # At once: a long run may be stopped before it can say what it found.
+            PROGRESS.print(story.splitlines()[0], soft_wrap=True, markup=False)
+        told_broken = len(totals.broken)
         if clock.monotonic_s() - told_s > _TELL_EVERY_S:
             told_s = clock.monotonic_s()
             PROGRESS.print(
