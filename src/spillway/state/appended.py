@@ -57,8 +57,8 @@ class Appended:
     def begin(self, epoch: int) -> None:
         self._scalars[UNDO_LENGTH] = self.count
         if self._scalars[ASIDE_LENGTH]:
-            self._scalars[ASIDE_LENGTH] = 0
             self._data.forget_aside()
+            self._scalars[ASIDE_LENGTH] = 0
 
     def clear(self, epoch: int) -> None:
         if not self._scalars[ASIDE_LENGTH]:

@@ -172,8 +172,8 @@ class Cells:
         self._scalars[UNDO_LENGTH] = self.count
         self._scalars[UNDO_COUNT] = 0
         if self._scalars[ASIDE_LENGTH]:
-            self._scalars[ASIDE_LENGTH] = 0
             self._live.forget_aside()
+            self._scalars[ASIDE_LENGTH] = 0
 
     def clear(self, epoch: int) -> None:
         if self._fixed_count:

@@ -136,7 +136,9 @@ class Shard:
 
     @property
     def can_roll_back(self) -> bool:
-        return int(self._header.array[Word.UNDO_VERSION]) != NO_UNDO
+        """Whether there is a batch to undo; who is killed in ``begin`` or ``rollback`` may leave the undo of none."""
+        undo = int(self._header.array[Word.UNDO_VERSION])
+        return undo != NO_UNDO and (self.torn or undo != self.version)
 
     @property
     def epoch(self) -> int:
