@@ -4,6 +4,7 @@ Each takes and returns what its kernel does, but works on lists and dictionaries
 """
 
 import math
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,9 +43,9 @@ def touched_cells(chunks: Any, ids: Sequence[int], epoch: int) -> list[int]:
 
 
 def gap(live: Sequence[float], saved: Sequence[float], metric: str | None) -> tuple[float, bool]:
-    """The gap of one chunk, and whether it changed; integers come as Python's own, which do not wrap around."""
+    """The gap of one chunk, and whether a bit changed; integers come as Python's own, which do not wrap around."""
     differences = [apart(a, b) for a, b in zip(live, saved, strict=True)]
-    changed = any(difference > 0 for difference in differences)
+    changed = any(word(a) != word(b) for a, b in zip(live, saved, strict=True))
     match metric:
         case "l1":
             return sum(differences), changed
@@ -53,6 +54,11 @@ def gap(live: Sequence[float], saved: Sequence[float], metric: str | None) -> tu
         case "max":
             return max(differences), changed
     return 0.0, changed
+
+
+def word(cell: float) -> bytes:
+    """The 64 bits of a cell."""
+    return struct.pack("d" if isinstance(cell, float) else "q", cell)
 
 
 def apart(a: float, b: float) -> float:

@@ -25,7 +25,7 @@ CHUNK_SHIFT = 4
 # Columns of the table that describes chunks.
 MARK = 0  # the epoch in which the chunk was last touched
 BITS = 1  # which of its cells were touched in that epoch
-CHANGED = 2  # 1 if any cell differs from the saved copy
+CHANGED = 2  # 1 if any bit differs from the saved copy
 STAGED = 3  # 1 if it is in a backup that waits for its batch to be committed
 
 # Codes of the metrics that are kept per chunk.
@@ -133,8 +133,12 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
 
     ``gaps`` receives the chunk's part of the divergence: the sum of differences (L1), the sum of their squares
     (L2) or the largest one (MAX). Computing it afresh for touched chunks keeps it exact: no drift, and a
-    maximum that may also fall. Two cells that are both NaN are equal; one that is makes the gap infinite.
+    maximum that may also fall. Two cells that are both NaN are no distance apart; one that is makes the gap infinite.
+
+    Whether a chunk changed is a matter of bits: 0.0 and -0.0 are no distance apart, and still a backup that is to give
+    back what was there has to hold the one that is.
     """
+    live_bits, saved_bits = live.view(np.int64), saved.view(np.int64)
     for i in range(ids.size):
         if i + AHEAD < ids.size:
             ahead = ids[i + AHEAD]
@@ -148,16 +152,13 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
         doubtful = False  # a difference of integers wrapped around, or one of floats is not a number
         for j in range(first, first + CHUNK_CELLS):
             difference = _difference(live[j], saved[j])
-            changed |= live[j] != saved[j]
+            changed |= live_bits[j] != saved_bits[j]
             doubtful |= ((difference < 0) != (live[j] < saved[j])) | np.isnan(difference)
             gap = _counted(gap, abs(np.float64(difference)), metric)
         if doubtful:
             gap = 0.0
-            changed = False
             for j in range(first, first + CHUNK_CELLS):
-                at_worst = _apart_at_worst(live[j], saved[j])
-                changed |= at_worst > 0.0
-                gap = _counted(gap, at_worst, metric)
+                gap = _counted(gap, _apart_at_worst(live[j], saved[j]), metric)
         chunks[chunk, CHANGED] = changed
         gaps[chunk] = gap
 
