@@ -42,6 +42,16 @@ def touched_cells(chunks: Any, ids: Sequence[int], epoch: int) -> list[int]:
     return [chunk * CELLS + j for chunk in marked for j in range(CELLS) if int(chunks[chunk, 1]) >> j & 1]
 
 
+def add_at(live: Sequence[int], added: Sequence[tuple[int, int]]) -> tuple[int, list[int]]:
+    """The first place whose sum does not fit 64 bits, or -1, and the cells: with all added, or with nothing."""
+    sums = list(live)
+    for place, (cell, amount) in enumerate(added):
+        sums[cell] += amount
+        if not -(2**63) <= sums[cell] < 2**63:
+            return place, list(live)
+    return -1, sums
+
+
 def gap(live: Sequence[float], saved: Sequence[float], metric: str | None) -> tuple[float, bool]:
     """The gap of one chunk, and whether a bit changed; integers come as Python's own, which do not wrap around."""
     differences = [apart(a, b) for a, b in zip(live, saved, strict=True)]

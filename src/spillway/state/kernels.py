@@ -12,9 +12,9 @@ only then may another kernel write. Whatever was touched and not published is st
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 
+from spillway.state.arithmetic import difference, total, wrapped
 from spillway.state.hashing import mix
 from spillway.state.prefetch import AHEAD, prefetch
 
@@ -89,23 +89,6 @@ def touched_cells(chunks: Any, ids: Any, epoch: int, out: Any) -> int:
     return count
 
 
-def _difference(a: Any, b: Any) -> Any:
-    """a - b; that of integers wraps around where it does not fit 64 bits."""
-    return a - b
-
-
-@overload(_difference, inline="always")
-def _compiled_difference(a: Any, b: Any) -> Any:
-    def of_integers(a: Any, b: Any) -> Any:
-        # Numba tells LLVM that signed numbers never overflow, and LLVM may then drop the test whether they did.
-        return np.int64(np.uint64(a) - np.uint64(b))
-
-    def of_floats(a: Any, b: Any) -> Any:
-        return a - b
-
-    return of_integers if isinstance(a, types.Integer) else of_floats
-
-
 @njit(inline="always")
 def _apart_at_worst(a: Any, b: Any) -> float:
     """|a - b|, and infinity where that is not a number: nothing bounds such an error, so it must not look small."""
@@ -151,10 +134,10 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
         changed = False
         doubtful = False  # a difference of integers wrapped around, or one of floats is not a number
         for j in range(first, first + CHUNK_CELLS):
-            difference = _difference(live[j], saved[j])
+            apart = difference(live[j], saved[j])
             changed |= live_bits[j] != saved_bits[j]
-            doubtful |= ((difference < 0) != (live[j] < saved[j])) | np.isnan(difference)
-            gap = _counted(gap, abs(np.float64(difference)), metric)
+            doubtful |= ((apart < 0) != (live[j] < saved[j])) | np.isnan(apart)
+            gap = _counted(gap, abs(np.float64(apart)), metric)
         if doubtful:
             gap = 0.0
             for j in range(first, first + CHUNK_CELLS):
@@ -164,9 +147,20 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
 
 
 @njit(cache=True)
-def add_at(live: Any, cells: Any, amounts: Any) -> None:
+def add_at(live: Any, cells: Any, amounts: Any) -> int:
+    """Add the amounts to the cells, one after the other; returns -1.
+
+    If a sum of integers does not fit its cell, nothing is added: returns the place of the first that does not.
+    """
     for i in range(cells.size):
-        live[cells[i]] += amounts[i]
+        had = live[cells[i]]
+        added = total(had, amounts[i])
+        if wrapped(had, amounts[i], added):
+            for j in range(i):
+                live[cells[j]] = difference(live[cells[j]], amounts[j])
+            return i
+        live[cells[i]] = added
+    return -1
 
 
 @njit(cache=True)
