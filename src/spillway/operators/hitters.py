@@ -107,7 +107,9 @@ class LocalSketch(CountMin):
             )
         self.key = ()  # tuples are shared out by number
         self.least = (phi - hidden) / shards
-        self.candidates = KeySet(key="string")  # each a JSON list of the values of the key columns
+        # Each is a JSON list of the values of the key columns. A backup holds all of them and not all of the counters:
+        # a candidate whose counters are older than itself is one too many at worst, as step 2 of the proof wants it.
+        self.candidates = KeySet(key="string")
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         (estimated,) = super().output_schemas(inputs).values()

@@ -93,7 +93,9 @@ class RippleJoin(Operator):
         self.left = Sample(rate=rate, seed=2 * seed)
         self.right = Sample(rate=rate, seed=2 * seed + 1)
         # Follows from the samples: Σ AB, Σ AB(A+B), the size of each, and what failures can have cost. A bound on the
-        # samples is one on these too, so only the samples are measured.
+        # samples is one on these too, so only the samples are measured. A backup may hold parts of the samples as of
+        # different batches: so these are computed anew from what was recovered, and never taken from the backup. What
+        # failures have cost is, and every backup holds it as of its own batch, which is what a later loss adds to.
         self.sums = Tally(5)
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
