@@ -107,6 +107,7 @@ class LocalRun:
 
     def wipe(self) -> None:
         """Lose all shard memory."""
+        self._let_go()
         wipe(self.state)
 
     def result(self, sink: str) -> pa.Table:
@@ -121,9 +122,15 @@ class LocalRun:
         return self._open_shard(self._operators[operator], index).operator
 
     def close(self) -> None:
-        self._open.clear()
+        """Let go of all shard memory, and remove it if its folder is a temporary one."""
+        self._let_go()
         if self._temporary:
             shutil.rmtree(self.state, ignore_errors=True)
+
+    def _let_go(self) -> None:
+        for opened in self._open.values():
+            opened.close()
+        self._open.clear()
 
     def _first_stage(self) -> list[Leaving]:
         leaving: list[Leaving] = []
@@ -161,7 +168,10 @@ class LocalRun:
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))
-        if opened is None or not opened.shard.current():
+        if opened is not None and not opened.shard.current():
+            opened.close()
+            opened = None
+        if opened is None:
             opened = OpenOperator(
                 operator,
                 graph=self._graph,
