@@ -1,7 +1,6 @@
 """A graph in one process: deterministic, batch by batch, for trials and tests and as the reference for Spark."""
 
 import shutil
-import tempfile
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +15,12 @@ from spillway.graph.stages import Stage, stages
 from spillway.local.exchange import exchange
 from spillway.local.sinks import Outlet
 from spillway.operators.feedback import Mailbox
+from spillway.operators.looking import asked_for, check_memory
 from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
 from spillway.operators.segment import Leaving, Segment
 from spillway.records.progress import ShardProgress
-from spillway.state.folders import claim, default_root, wipe
+from spillway.state.folders import claim, make_temporary, wipe
 
 
 class LocalRun:
@@ -53,9 +53,9 @@ class LocalRun:
             self._feeds[name] = source.feed
         self._temporary = state is None
         if state is None:
-            default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
-            state = Path(tempfile.mkdtemp(prefix="local-", dir=default_root()))
-        claim(state, graph=self._graph.name)
+            state = make_temporary("local-", graph=self._graph.name)
+        else:
+            claim(state, graph=self._graph.name)
         self.state = state
         self.batch = batch
         """The batch that comes next."""
@@ -119,7 +119,10 @@ class LocalRun:
 
     def shard(self, operator: str, index: int) -> Operator:
         """The operator at work on one shard, to look at its state between batches."""
-        return self._open_shard(self._operators[operator], index).operator
+        kernel = asked_for(self._graph, self._operators, operator, index)
+        if self.batch:  # before the first batch every shard is empty, and that is what there is to see
+            check_memory(self._graph, operator, index, state=self.state)
+        return self._open_shard(kernel, index).operator
 
     def close(self) -> None:
         """Let go of all shard memory, and remove it if its folder is a temporary one."""
