@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.test_runs import BATCHES, build, counts_in, truth
+from tests.spark.test_runs import BATCHES, Places, build, counts_in, truth
 
 import spillway as sw
 from spillway.backup import Step
+from spillway.errors import RunError
 from spillway.spark import run
 from spillway.spark.daemons import mend_daemons
 
@@ -38,7 +39,7 @@ def jvm(spark: Any) -> int:
     return int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 
 
-def python_processes(jvm: int) -> list[int]:
+def python_processes(jvm: int, *, named: bytes = b"daemon") -> list[int]:
     """Spark's daemons and workers: Python processes below this JVM, and no others."""
     found = []
     for pid in children_of(jvm):
@@ -46,7 +47,7 @@ def python_processes(jvm: int) -> list[int]:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if any(word.endswith(b"daemon") for word in words):
+        if any(word.endswith(named) for word in words):
             found.append(pid)
     return found
 
@@ -96,6 +97,22 @@ def test_a_run_whose_python_processes_die_under_it_goes_on_and_so_do_the_next(sp
     run_counts(spark, observe=strike)
     assert killed
     run_counts(spark)
+
+
+def test_a_run_that_cannot_go_on_says_so_and_resumes(spark: Any, jvm: int, tmp_path: Path) -> None:
+    def strike(step: Step, operator: str, shard: int, batch: int) -> None:
+        if step is Step.WRITTEN and batch == BATCHES // 2:
+            kill(python_processes(jvm, named=b"python_streaming_source_runner"))
+
+    places = Places(tmp_path).options()
+    running = run(build(sw.Exact()), spark, observe=strike, **places)
+    with pytest.raises(
+        RunError, match=r"^Spark stopped the run: one of Spark's Python processes died.*same checkpoint="
+    ):
+        running.wait(WAIT_S)
+    with run(build(sw.Exact()), spark, **places) as again:
+        assert again.wait(WAIT_S)
+        assert counts_in(again) == truth()
 
 
 def test_processes_that_live_are_left_alone(spark: Any, jvm: int) -> None:

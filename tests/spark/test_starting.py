@@ -9,6 +9,7 @@ import pytest
 from tests.spark.test_runs import BATCHES, SCHEMA, Places, build, counts_in, finished, make_words, truth
 
 import spillway as sw
+from spillway.backup import Step
 from spillway.errors import GraphError, RunError, StateError, StateMemoryError
 from spillway.spark import Run, run
 from spillway.state.folders import default_root, look_at
@@ -106,6 +107,20 @@ def test_what_cannot_be_looked_at_is_refused_in_words(spark: Any, places: Places
     assert not (places.state / "words").exists(), "looking made an empty shard"
 
 
+def fail_in_batch_1(step: Step, operator: str, shard: int, batch: int) -> None:
+    if step is Step.APPLYING and batch == 1:
+        raise RuntimeError("the roof has come down")
+
+
+def test_a_batch_half_applied_is_not_shown(spark: Any, places: Places) -> None:
+    running = run(build(sw.Nothing()), spark, observe=fail_in_batch_1, **places.options())
+    with pytest.raises(RunError, match="the roof has come down"):
+        running.wait()
+    with pytest.raises(StateError, match=r"Operator 'count', shard \d, is in the middle of a batch.*resume it"):
+        counts_in(running)
+    assert counts_in(finished(build(sw.Nothing()), spark, **places.options())) == truth()
+
+
 # -- beside each other ------------------------------------------------------------------------------------------------
 
 
@@ -190,6 +205,15 @@ def test_a_run_that_does_not_start_leaves_nothing_behind(spark: Any, places: Pla
     assert left_behind(temporary) == []
     assert not places.state.exists()
     assert not places.checkpoint.exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused(spark: Any, places: Places, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(
+        RunError, match=r"Checkpoint .*/file/checkpoint cannot be written \(Not a directory\).*checkpoint="
+    ):
+        run(own_words(), spark, state=places.state, checkpoint=tmp_path / "file" / "checkpoint")
+    assert not places.state.exists()
 
 
 def test_a_run_that_does_not_resume_leaves_everything_as_it_was(spark: Any, places: Places) -> None:

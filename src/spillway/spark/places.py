@@ -73,10 +73,16 @@ class Places:
             user = other_user(self._folder)
             if user is not None:
                 raise self.refuse("checkpoint", f"process {user.pid}, which runs graph {user.graph!r}")
+        self._claimed = True  # what turns out to be another's is not released
         claim(self.state, graph=self._graph, checkpoint=self._resumes_from)
         if self._folder is not None:
-            claim(self._folder, graph=self._graph)
-        self._claimed = True
+            try:
+                claim(self._folder, graph=self._graph)
+            except StateMemoryError as error:
+                reason = getattr(error.__cause__, "strerror", None) or error
+                raise RunError(
+                    f"Checkpoint {self.checkpoint} cannot be written ({reason}). Name another folder with checkpoint=."
+                ) from error
 
     def release(self) -> None:
         """The run has ended: others may have the folders that were named; temporary ones stay its own until they go."""

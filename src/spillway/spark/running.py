@@ -38,6 +38,8 @@ _PROGRESS_MAX = 100_000
 _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
+# What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
+_DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Python worker exited unexpectedly")
 
 
 def run(
@@ -159,7 +161,10 @@ class Run:
 
     @property
     def active(self) -> bool:
-        return bool(self._query.isActive)
+        try:
+            return bool(self._query.isActive)
+        except Py4JError:
+            return False  # with the JVM the query is gone too
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the run ends, at most so long; true if it has. Raises what stopped it, if something did.
@@ -181,7 +186,7 @@ class Run:
 
         Memory and checkpoint of a run that was given neither ``checkpoint`` nor ``state`` are removed.
         """
-        if self._query.isActive:
+        if self.active:
             self._query.stop()
         self._close("stopped")
         self._places.leave()
@@ -330,5 +335,10 @@ def _as_ours(error: Exception, outcome: str) -> SpillwayError:
     by_user = _RAISED_BY_USER.findall(text)
     if by_user:
         return RunError(f"{outcome}: {by_user[-1]}")
+    if _DIED.search(text):
+        return RunError(
+            f"{outcome}: one of Spark's Python processes died. Run it again, with the same checkpoint= if it had one: "
+            f"what was committed is not lost. If it dies again, the system's log may say why; often memory was short."
+        )
     by_java = _RAISED_BY_JAVA.findall(text) if isinstance(error, Py4JError) else []
     return RunError(f"{outcome}: {by_java[0] if by_java else text.strip().splitlines()[0]}")
