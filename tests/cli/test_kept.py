@@ -181,3 +181,4 @@ def test_a_run_says_what_it_keeps_and_resumed_that_it_had_finished(
     assert (told["batches"], told["last_batch"]) == (0, 1)
     assert Path(told["state"]).is_dir()
     assert told["state_bytes"] > 0
+    shutil.rmtree(told["state"])
