@@ -1,7 +1,6 @@
 """A graph in one process: deterministic, batch by batch, for trials and tests and as the reference for Spark."""
 
 import shutil
-import tempfile
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,12 +16,13 @@ from spillway.graph.stages import Stage, stages
 from spillway.local.exchange import exchange
 from spillway.local.sinks import Outlet
 from spillway.operators.feedback import Mailbox
+from spillway.operators.looking import asked_for, check_memory
 from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
 from spillway.operators.resuming import check_resumable
 from spillway.operators.segment import Leaving, Segment
 from spillway.records.progress import ShardProgress
-from spillway.state.folders import claim, default_root, wipe
+from spillway.state.folders import claim, make_temporary, wipe
 
 
 class LocalRun:
@@ -58,9 +58,9 @@ class LocalRun:
         check_resumable(self._graph, state=state, backups=backups, batch=batch)
         self._temporary = state is None
         if state is None:
-            default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
-            state = Path(tempfile.mkdtemp(prefix="local-", dir=default_root()))
-        claim(state, graph=self._graph.name)
+            state = make_temporary("local-", graph=self._graph.name)
+        else:
+            claim(state, graph=self._graph.name)
         self.state = state
         self.batch = batch
         """The batch that comes next."""
@@ -114,6 +114,7 @@ class LocalRun:
 
     def wipe(self) -> None:
         """Lose all shard memory."""
+        self._let_go()
         wipe(self.state)
 
     def result(self, sink: str) -> pa.Table:
@@ -125,12 +126,21 @@ class LocalRun:
 
     def shard(self, operator: str, index: int) -> Operator:
         """The operator at work on one shard, to look at its state between batches."""
-        return self._open_shard(self._operators[operator], index).operator
+        kernel = asked_for(self._graph, self._operators, operator, index)
+        if self.batch:  # before the first batch every shard is empty, and that is what there is to see
+            check_memory(self._graph, operator, index, state=self.state)
+        return self._open_shard(kernel, index).operator
 
     def close(self) -> None:
-        self._open.clear()
+        """Let go of all shard memory, and remove it if its folder is a temporary one."""
+        self._let_go()
         if self._temporary:
             shutil.rmtree(self.state, ignore_errors=True)
+
+    def _let_go(self) -> None:
+        for opened in self._open.values():
+            opened.close()
+        self._open.clear()
 
     def _first_stage(self) -> list[Leaving]:
         leaving: list[Leaving] = []
@@ -168,7 +178,10 @@ class LocalRun:
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))
-        if opened is None or not opened.shard.current():
+        if opened is not None and not opened.shard.current():
+            opened.close()
+            opened = None
+        if opened is None:
             opened = OpenOperator(
                 operator,
                 graph=self._graph,

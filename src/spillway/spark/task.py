@@ -84,7 +84,11 @@ class StageTask:
         context = self.context
         place = (context.run, operator.name, index)
         opened = _OPEN.pop(place, None)
-        if opened is None or not opened.shard.current():
+        if opened is not None and not opened.shard.current():
+            opened.close()
+            opened = None
+        if opened is None:
+            _let_go_of_lost()
             opened = OpenOperator(
                 operator,
                 graph=context.graph,
@@ -95,9 +99,18 @@ class StageTask:
                 reached=partial(reach_of, context.checkpoint),
             )
         _OPEN[place] = opened
-        while len(_OPEN) > _OPEN_MAX:
-            _OPEN.popitem(last=False)
+        # Those of this stage were asked for last, so they are never among the ones that are closed.
+        while len(_OPEN) > max(_OPEN_MAX, len(self.stage.operators)):
+            _OPEN.popitem(last=False)[1].close()
         return opened
+
+
+def _let_go_of_lost() -> None:
+    """Close shards whose memory is gone: while one stays mapped, the system cannot have its memory back."""
+    for place, opened in list(_OPEN.items()):
+        if not opened.shard.current():
+            del _OPEN[place]
+            opened.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

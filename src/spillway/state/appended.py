@@ -123,3 +123,7 @@ class Appended:
 
     def refresh(self) -> None:
         self._data.refresh()
+
+    def close(self) -> None:
+        self._data.close()
+        self._scalars = self._scalars.copy()

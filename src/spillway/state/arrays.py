@@ -91,6 +91,9 @@ class Array(Protocol):
     def refresh(self) -> None:
         """Map again what another process made larger."""
 
+    def close(self) -> None:
+        """Let go of all mappings, the header's included."""
+
 
 class Cells:
     """Numbers that change in place, with undo, saved copy and divergence per chunk."""
@@ -305,6 +308,11 @@ class Cells:
     def refresh(self) -> None:
         for region in self._regions():
             region.refresh()
+
+    def close(self) -> None:
+        for region in self._regions():
+            region.close()
+        self._scalars = self._scalars.copy()
 
     def _take_back(self) -> None:
         self._scalars[UNDO_COUNT] = self._scalars[ASIDE_COUNT]

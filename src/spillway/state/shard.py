@@ -70,6 +70,7 @@ class Derived(Protocol):
     def rebuild(self, valid_counts: Mapping[str, ValidCounts]) -> None: ...
     def reset(self) -> None: ...
     def refresh(self) -> None: ...
+    def close(self) -> None: ...
     @property
     def bytes(self) -> int: ...
 
@@ -222,6 +223,12 @@ class Shard:
     def current(self) -> bool:
         """Whether the folder is still the one that was mapped: it may have been wiped and made anew."""
         return self._header_inode() == self._inode
+
+    def close(self) -> None:
+        """Let go of all mappings and their file handles now, not when garbage is collected; may be repeated."""
+        for part in self._parts():
+            part.close()
+        self._header.close()
 
     def begin(self, batch: int) -> None:
         words = self._header.array
