@@ -7,6 +7,7 @@ from spillway.errors import GraphError, StateError
 from spillway.graph.graph import CheckedGraph
 from spillway.operators.opened import shard_folder
 from spillway.operators.operator import Operator
+from spillway.state.header import looks_new
 
 
 def asked_for(graph: CheckedGraph, operators: Mapping[str, Operator], name: str, index: int) -> Operator:
@@ -26,7 +27,7 @@ def asked_for(graph: CheckedGraph, operators: Mapping[str, Operator], name: str,
 def check_memory(graph: CheckedGraph, name: str, index: int, *, state: Path) -> None:
     """Refuse a shard that has no memory: opening it would make an empty one and show that."""
     folder = shard_folder(state, graph.name, name, index)
-    if not (folder / "header").exists():
+    if looks_new(folder):
         raise StateError(
             f"Operator {name!r}, shard {index}, has no memory in {folder}: it was lost, or no batch has reached it "
             f"yet. The next batch makes it anew, from its backups if there are any."

@@ -36,10 +36,10 @@ shards are kept mapped between batches (a fresh mapping pays a page fault for ev
 the lock first maps again what another process made larger or replaced. A folder that was wiped meanwhile is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,31 +48,12 @@ from spillway.errors import GraphError, StateError
 from spillway.state.appended import Appended
 from spillway.state.arrays import SCALARS, Array, Cells
 from spillway.state.boot import this_boot
+from spillway.state.derived import Derived, ValidCounts
 from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, NOWHERE, UNDONE, Word, open_header
 from spillway.state.locks import LOCK, holding
 from spillway.state.memory import Region, memory_error
 
 __all__ = ["NONE", "NO_UNDO", "Derived", "Shard", "ValidCounts"]
-
-ValidCounts = npt.NDArray[np.int64]
-"""For each chunk loaded from a backup: the array's length when that chunk was saved; -1 for a chunk that is missing.
-
-Elements of the chunk at or beyond it are unknown. All alike unless the backup was damaged.
-"""
-
-
-class Derived(Protocol):
-    """Memory that can be rebuilt from the arrays, such as the index of a table."""
-
-    def rollback(self) -> None: ...
-    def clear(self) -> None: ...
-    def forget_aside(self) -> None: ...
-    def rebuild(self, valid_counts: Mapping[str, ValidCounts]) -> None: ...
-    def reset(self) -> None: ...
-    def refresh(self) -> None: ...
-    def close(self) -> None: ...
-    @property
-    def bytes(self) -> int: ...
 
 
 class Shard:
