@@ -5,6 +5,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,14 +20,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
-from spillway.errors import GraphError, RunError, SpillwayError, StateError
+from spillway.errors import BackupError, GraphError, RunError, SpillwayError, StateError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.looking import asked_for, check_memory
+from spillway.operators.numbering import check_numbers
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
 from spillway.operators.resuming import check_resumable
 from spillway.records.progress import ShardProgress, last_words
+from spillway.records.ranges import SourceRange
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.compile import compile_graph
@@ -35,7 +38,7 @@ from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
 from spillway.spark.settings import check_one_machine, query_settings, session
 from spillway.spark.sinks import Outlets
-from spillway.spark.task import RunContext, portable
+from spillway.spark.task import Reported, RunContext, portable
 from spillway.state.folders import wipe
 
 _PROGRESS_MAX = 100_000
@@ -255,19 +258,24 @@ class Run:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._outlets.write(frame, batch)
-        self._take_reports()
+        self._take_reports(batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
 
-    def _take_reports(self) -> None:
+    def _take_reports(self, batch: int) -> None:
         reported = self._reported.value
         fresh = reported[self._taken :]
-        newest = last_words(fresh)  # a task that was tried again has reported again
+        # A task that was tried again has reported again.
+        newest = last_words([row for row in fresh if isinstance(row, ShardProgress)])
+        ranges = {(row.source, row.part): row for row in fresh if isinstance(row, SourceRange)}
         self._taken = len(reported)
         if self._taken > _PROGRESS_MAX:
             reported.clear()
             self._taken = 0
-        self._reach.note(newest)
+        for name, source in self._graph.sources.items():
+            of_source = [part for part in ranges.values() if part.source == name]
+            check_numbers(source, of_source, before=self._reach.last_seq(name, batch=batch))
+        self._reach.note(newest, ranges.values())
         with self._lock:
             self._rows += newest
             del self._rows[:-_PROGRESS_MAX]
@@ -278,6 +286,8 @@ class Run:
         if self._closed:
             return
         self._closed = True
+        with suppress(BackupError):  # only how far sources were read would be older in it
+            self._reach.write()
         self._places.release()
         if self._directory is not None:
             self._directory.close(ended)
@@ -287,13 +297,13 @@ _RUNS: weakref.WeakSet[Run] = weakref.WeakSet()
 """The runs of this process that somebody still holds, or that Spark does: no two may work in the same folders."""
 
 
-class _Rows(AccumulatorParam[list[ShardProgress]]):
+class _Rows(AccumulatorParam[list[Reported]]):
     """Records of tasks, appended in the driver."""
 
-    def zero(self, value: list[ShardProgress]) -> list[ShardProgress]:
+    def zero(self, value: list[Reported]) -> list[Reported]:
         return []
 
-    def addInPlace(self, value1: list[ShardProgress], value2: list[ShardProgress]) -> list[ShardProgress]:  # noqa: N802
+    def addInPlace(self, value1: list[Reported], value2: list[Reported]) -> list[Reported]:  # noqa: N802
         value1.extend(value2)
         return value1
 
@@ -304,8 +314,9 @@ class _Report:
     def __init__(self, accumulator: Any) -> None:
         self._accumulator = accumulator
 
-    def __call__(self, rows: list[ShardProgress]) -> None:
-        self._accumulator.add(rows)
+    def __call__(self, rows: list[Reported]) -> None:
+        if rows:
+            self._accumulator.add(rows)
 
 
 def _kernels(graph: CheckedGraph, backups: str | None) -> dict[str, Operator]:
