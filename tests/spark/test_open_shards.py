@@ -47,12 +47,13 @@ def stage_task(folder: Path, *, run: str) -> StageTask:
         operators=operators,
         state=str(folder / run),
         backups=str(folder / "backups"),
+        checkpoint=str(folder / "checkpoint"),
         observe=ignore,
         report=lambda rows: None,
     )
     stage = stages(graph)[1]
     layout = edge_layout(graph, stage.leaving)
-    return StageTask(context=context, stage=stage, arriving=layout, sources=(), leaving=layout)
+    return StageTask(context=context, stage=stage, arriving=layout, sources=(), fed=(), unseen=(), leaving=layout)
 
 
 def open_all(task: StageTask) -> None:

@@ -56,7 +56,7 @@ class Store:
                 valid.append(np.full(len(array.all_chunks()), count, np.int64))
             shard.mend(valid)
             shard.adopt()
-            shard.recovered(version=0, backup_version=0, failures=0, seq=0, time_s=0)
+            shard.recovered(version=0, backup_version=0, failures=0, time_s=0)
 
 
 @pytest.mark.parametrize("seed", range(6))
