@@ -194,7 +194,7 @@ class Run:
             assert shard.version == batch
             assert shard.failures >= self.lost, f"{shard.failures} failures, memory was lost {self.lost} times"
             assert shard.failures == 0 or self.lost, "a failure was counted, though nothing was lost"
-            check_shard(shard, opened.keeper._store)
+            check_shard(shard, opened.keeper._saving.store)
             if self.damaged:
                 continue
             content = opened.operator.content()

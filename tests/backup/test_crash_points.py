@@ -70,14 +70,14 @@ def test_items_and_feedback_of_several_shards(folder: Path) -> None:
 def test_a_recovery(protect: sw.Protection, folder: Path) -> None:
     world = World(protect=protect, batches=PLAIN, windows=ONCE_AND_TWICE if isinstance(protect, sw.Exact) else None)
     film = world.film(folder / "film", first=3, last=3, start=durable(world.ideal.files[3]))
-    functions = judge(world, until(film, "_recover"), folder, lost=1)
+    functions = judge(world, until(film, "recover"), folder, lost=1)
     assert {"failed", "reset", "load", "mend", "adopt", "recovered"} <= functions
     assert ("replay" in functions) == isinstance(protect, sw.UpstreamBackup)
 
 
 def test_a_recovery_from_damaged_backups(folder: Path) -> None:
     world = World(protect=APPROXIMATE, batches=PLAIN)
-    film = until(film_of_damage(world, folder / "film"), "_recover")
+    film = until(film_of_damage(world, folder / "film"), "recover")
     assert {"save", "adopt"} <= judge(world, film, folder, lost=1, damaged=True)
 
 

@@ -200,3 +200,33 @@ def test_a_manifest_that_only_noted_a_failure_and_was_deleted(tmp_path: Path) ->
     bench.lose_memory()
     progress = bench.apply(2, {0: 1})
     assert (progress.threshold, progress.failures) == (10.0, 2)
+
+
+@pytest.mark.parametrize("step", [Step.OPENED, Step.APPLYING, Step.BACKED_UP])
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_recovery_is_told_by_whoever_commits_the_batch(bench: Bench, step: Step, damaged: bool) -> None:
+    """The attempt that recovered died, with its process, before it could tell."""
+    if damaged:
+        segments(bench)[2].unlink()
+    bench.lose_memory()
+    bench.dies(3, {0: 1}, step)
+    bench.open()
+    progress = bench.apply(3, {0: 1})
+    assert progress.recovered and progress.failures == 1
+    assert ("is missing" in progress.damage, progress.loss_max == math.inf) == (damaged, damaged)
+    bench.open()
+    assert not bench.apply(4, {0: 1}).recovered
+
+
+def test_damage_is_told_though_the_backup_that_replaced_it_is_whole(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments(bench)[2].unlink()
+    bench.lose_memory()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(bench.shard), "recovered", lambda *given, **named: _die())
+        with pytest.raises(KeyboardInterrupt):
+            bench.apply(3, {})
+    bench.open()
+    progress = bench.apply(3, {})
+    assert progress.recovered and "is missing" in progress.damage and progress.loss_max == math.inf

@@ -4,6 +4,7 @@ Each takes and returns what its kernel does, but works on lists and dictionaries
 """
 
 import math
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,10 +42,20 @@ def touched_cells(chunks: Any, ids: Sequence[int], epoch: int) -> list[int]:
     return [chunk * CELLS + j for chunk in marked for j in range(CELLS) if int(chunks[chunk, 1]) >> j & 1]
 
 
+def add_at(live: Sequence[int], added: Sequence[tuple[int, int]]) -> tuple[int, list[int]]:
+    """The first place whose sum does not fit 64 bits, or -1, and the cells: with all added, or with nothing."""
+    sums = list(live)
+    for place, (cell, amount) in enumerate(added):
+        sums[cell] += amount
+        if not -(2**63) <= sums[cell] < 2**63:
+            return place, list(live)
+    return -1, sums
+
+
 def gap(live: Sequence[float], saved: Sequence[float], metric: str | None) -> tuple[float, bool]:
-    """The gap of one chunk, and whether it changed; integers come as Python's own, which do not wrap around."""
+    """The gap of one chunk, and whether a bit changed; integers come as Python's own, which do not wrap around."""
     differences = [apart(a, b) for a, b in zip(live, saved, strict=True)]
-    changed = any(difference > 0 for difference in differences)
+    changed = any(word(a) != word(b) for a, b in zip(live, saved, strict=True))
     match metric:
         case "l1":
             return sum(differences), changed
@@ -53,6 +64,11 @@ def gap(live: Sequence[float], saved: Sequence[float], metric: str | None) -> tu
         case "max":
             return max(differences), changed
     return 0.0, changed
+
+
+def word(cell: float) -> bytes:
+    """The 64 bits of a cell."""
+    return struct.pack("d" if isinstance(cell, float) else "q", cell)
 
 
 def apart(a: float, b: float) -> float:

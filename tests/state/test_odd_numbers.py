@@ -107,3 +107,45 @@ def test_a_life_at_the_ends_of_the_integers_conforms() -> None:
             seed=seed,
             steps=100,
         )
+
+
+def bits(*words: int) -> Any:
+    return np.array(words, np.uint64).view(np.float64)
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2", "max"])
+@pytest.mark.parametrize(
+    ("saved", "now"),
+    [
+        (bits(0), bits(1 << 63)),  # 0.0 and -0.0
+        (bits(1 << 63), bits(0)),
+        (bits(0x7FF8000000000001), bits(0x7FF8000000000002)),  # two that are not numbers, with different payloads
+    ],
+)
+def test_equal_numbers_of_other_bits_are_backed_up(metric: Any, saved: Any, now: Any, tmp_path: Path) -> None:
+    """They are no divergence, but a backup that left them out would not give back what was there."""
+    opened = open_shard(tmp_path, vector=Vector(20, metric=metric))
+    with opened.batch():
+        opened["vector"].set(np.array([17]), saved)
+    opened.save()
+    with opened.batch(backup=True):
+        opened["vector"].set(np.array([17]), now)
+    (cells,) = opened.shard.arrays
+    assert cells.divergence() == 0
+    assert cells.changed_chunks().tolist() == [1]
+    opened.shard.promote()
+    assert cells.changed_chunks().tolist() == []
+
+
+def test_a_negative_zero_comes_back(tmp_path: Path) -> None:
+    opened = open_shard(tmp_path / "lost", table=HashTable(dtype="float64"))
+    with opened.batch():
+        opened["table"].set(np.arange(3), np.array([-0.0, 0.0, -0.0]))
+        opened.shard.settle(seq=0, tuples=3)
+        saved = [(ids := array.changed_chunks(), array.payload(ids), array.count) for array in opened.shard.arrays]
+    again = open_shard(tmp_path / "recovered", table=HashTable(dtype="float64"))
+    with again.shard.lock():
+        for array, (ids, payload, count) in zip(again.shard.arrays, saved, strict=True):
+            array.load(ids, payload, count)
+        again.shard.mend([np.full(1, count) for _, _, count in saved])
+    assert np.signbit(again["table"].get(np.arange(3))).tolist() == [True, False, True]

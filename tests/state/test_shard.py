@@ -137,14 +137,14 @@ def test_what_a_backup_counts_for(
 @pytest.mark.parametrize(
     ("moves", "seq"),
     [
-        ([], -1),
+        ([], None),
         (["batch"], 0),
         (["batch", "batch"], 10),
         (["batch", "batch", "roll back"], 0),
-        (["batch", "reset"], -1),
+        (["batch", "reset"], None),
     ],
 )
-def test_seq_goes_with_the_content(moves: list[str], seq: int, tmp_path: Path) -> None:
+def test_seq_goes_with_the_content(moves: list[str], seq: int | None, tmp_path: Path) -> None:
     assert Story(tmp_path).tell(*moves).opened.shard.seq == seq
 
 

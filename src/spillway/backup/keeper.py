@@ -215,6 +215,7 @@ class Keeper:
             self._looked = True
             return
         with saving.at_stake("looking at its backups"):
+            self._loss = self._recovery.untold(shard.version + 1)
             lacking = saving.store.lacking(batch=shard.version, after=shard.backup_version)
         if lacking:
             with saving.at_stake("writing its backups anew"):

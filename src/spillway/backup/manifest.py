@@ -78,6 +78,8 @@ class Manifest:
     failures: int
     records: tuple[Record, ...] = ()
     protection: str = ""  # under which the last backup was made, or the shard was born: what may have come since
+    failed_in: int = -1  # the batch that began with the last recovery
+    failed_damage: str = ""  # what that recovery found damaged
     damaged: int = 0  # newer manifests found unreadable or missing since the last backup that needs no other
 
     @property

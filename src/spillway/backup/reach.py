@@ -3,7 +3,8 @@
 A folder of backups can be put back from an older copy, or be emptied. Whatever is read from it then is intact and
 agrees with itself, and a shard that lost its memory would go on from it without a word. So whoever drives the batches
 notes, before a batch counts as committed, which batches each shard has backed up. A recovery asks for the newest of
-them that it may use. The note also counts failures, which a shard that keeps no backups has no other place for.
+them that it may use. The note also counts failures, which a shard that keeps no backups has no other place for, and
+how far the numbers of each source have come.
 
 Theory. A backup of batch N is durable before its shard commits N, and the note before Spark commits N. If Spark runs N
 again, the note of N is there and the backup of N may not be used; the one before N is, so two are noted for each shard.
@@ -17,6 +18,7 @@ from spillway.backup.envelope import seal, unseal
 from spillway.backup.files import Files, open_files
 from spillway.errors import BackupError
 from spillway.records.progress import ShardProgress
+from spillway.records.ranges import SourceRange
 
 FOLDER = "spillway"  # inside Spark's checkpoint, where Spark has none of that name
 NAME = "reach.json"
@@ -24,6 +26,9 @@ FORMAT = 1
 NONE = -1
 
 _KEPT = 2  # backups noted for each shard
+
+Lasts = tuple[tuple[int, int], ...]
+"""Of a source: its last batches with tuples, and the highest number up to then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +63,10 @@ class Reach:
     def __init__(self, files: Files | None = None) -> None:
         self._files = files
         self._noted: dict[str, Reached] = {}
+        self._sources: dict[str, Lasts] = {}
         if files is not None:
-            self._noted = _read(files)
+            self._noted, self._sources = _read(files)
+        self._written = (self._noted, self._sources)
 
     @classmethod
     def beside(cls, checkpoint: str) -> "Reach":
@@ -73,24 +80,42 @@ class Reach:
         """What is noted of a shard."""
         return self._noted.get(_key(operator, shard), NOT_NOTED)
 
-    def note(self, rows: Iterable[ShardProgress]) -> None:
-        """Make durable what the shards did in a batch that is about to be committed."""
-        noted = dict(self._noted)
+    def last_seq(self, source: str, *, batch: int) -> int | None:
+        """The highest number that a source has given in all batches before ``batch``, as far as is noted."""
+        return max((last for of, last in self._sources.get(source, ()) if of < batch), default=None)
+
+    def note(self, rows: Iterable[ShardProgress], ranges: Iterable[SourceRange] = ()) -> None:
+        """Note what the shards did in a batch that is about to be committed, durably, and how far it was read."""
+        noted, sources = dict(self._noted), dict(self._sources)
         for row in rows:
             key = _key(row.operator, row.shard)
             noted[key] = noted.get(key, NOT_NOTED).after(row)
-        if noted == self._noted:
-            return
-        if self._files is not None:
+        for part in ranges:
+            earlier = tuple((of, last) for of, last in sources.get(part.source, ()) if of < part.batch)
+            same = [last for of, last in sources.get(part.source, ()) if of == part.batch]
+            sources[part.source] = (*earlier[-1:], (part.batch, max(part.last, *same) if same else part.last))
+        unchanged = noted == self._noted
+        self._noted, self._sources = noted, sources
+        if not unchanged:
+            self.write()
+
+    def write(self) -> None:
+        """Make durable all that is noted.
+
+        How far sources were read is not worth a write of its own in every batch: it is written with what shards did,
+        and when a run ends. A driver that was killed may leave an older number, which asks for less.
+        """
+        noted, sources = self._noted, self._sources
+        if self._files is not None and (noted, sources) != self._written:
             shards = {key: {"failures": one.failures, "backups": list(one.backups)} for key, one in noted.items()}
             try:
-                self._files.write(NAME, seal({"shards": shards}, format=FORMAT))
+                self._files.write(NAME, seal({"shards": shards, "sources": sources}, format=FORMAT))
             except OSError as error:
                 raise BackupError(
                     f"Noting in {self._files.place} how far backups reach failed: {error.strerror or error}. The batch "
                     f"was not committed; mend the folder and run again."
                 ) from error
-        self._noted = noted
+            self._written = (noted, sources)
 
 
 def reach_of(checkpoint: str | None, operator: str, shard: int) -> Reached:
@@ -98,19 +123,20 @@ def reach_of(checkpoint: str | None, operator: str, shard: int) -> Reached:
     return NOT_NOTED if checkpoint is None else Reach.beside(checkpoint).of(operator, shard)
 
 
-def _read(files: Files) -> dict[str, Reached]:
+def _read(files: Files) -> tuple[dict[str, Reached], dict[str, Lasts]]:
     try:
         data = files.read(NAME)
     except FileNotFoundError:
-        return {}
+        return {}, {}
     body = unseal(data, format=FORMAT, what=f"The note {NAME} in {files.place}")
     if body is None:
-        return {}
+        return {}, {}
     place = f"{files.place}/{NAME}"
-    return {
+    shards = {
         key: Reached(failures=int(one["failures"]), backups=tuple(map(int, one["backups"])), place=place)
         for key, one in body["shards"].items()
     }
+    return shards, {name: tuple((int(of), int(last)) for of, last in lasts) for name, lasts in body["sources"].items()}
 
 
 def _key(operator: str, shard: int) -> str:

@@ -61,7 +61,7 @@ class Recovery:
             failures_in_backup=failures_in_backup - standing.forgotten, failures=failures - standing.forgotten
         )
         missing = self._replay(first=backup_version + 1, last=batch - 1)
-        damage = (*restored.damage, *missing)
+        damage = tuple(dict.fromkeys((*restored.damage, *missing)))
         loss = Loss(
             batch=batch,
             backup_batch=backup_version,
@@ -77,7 +77,7 @@ class Recovery:
         if damage and saving is not None:
             # What is in memory now is no longer what the damaged files say: start from a backup that is.
             with saving.at_stake("replacing a damaged backup"):
-                saving.save_anew(batch - 1, failures=failures_in_backup)
+                saving.save_anew(batch - 1, failures=failures_in_backup, damage=loss.damage)
             backup_version = batch - 1
         # What a failure in a sliding window is felt from is known when the next tuple comes.
         shard.remember(window=shard.window, forgotten=shard.forgotten, failed_at=None)
@@ -86,6 +86,28 @@ class Recovery:
             version=batch - 1, backup_version=backup_version, failures=failures, time_s=self._clock.monotonic_s()
         )
         return loss
+
+    def untold(self, batch: int) -> Loss | None:
+        """What an attempt of ``batch`` lost that recovered, and died before it could tell."""
+        found = self._saving.store.manifest() if self._saving is not None else None
+        if found is None or found.failed_in != batch:
+            return None
+        records = [record for record in found.records if record.batch < batch]
+        in_backup = records[-1].failures if records else 0
+        forgotten = records[-1].standing.forgotten if records else 0
+        bound = self._promise.divergence_max(
+            failures_in_backup=in_backup - forgotten, failures=found.failures - forgotten
+        )
+        return Loss(
+            batch=batch,
+            backup_batch=records[-1].batch if records else NONE,
+            failures=found.failures,
+            divergence_max=math.inf if found.failed_damage else bound,
+            items_max=self._promise.items_max(found.failures - forgotten),
+            lost_chunks=0,
+            damage=found.failed_damage,
+            spread=self._hooks.spread(),
+        )
 
     def _replay(self, *, first: int, last: int) -> tuple[str, ...]:
         """Apply kept items to what the backup gave; says which are missing."""
@@ -116,6 +138,9 @@ class Recovery:
             )
         self._check_same_run(found, batch)
         restored = store.load(batch_max=batch - 1)
+        if found.failed_in == batch and found.failed_damage:
+            # An attempt that found damage has replaced it, and died before it could tell.
+            restored = replace(restored, complete=False, damage=(found.failed_damage, *restored.damage))
         if found.protection != self._promise.protection.describe():
             # What came since may have been allowed to cost more than this promise knows of.
             restored = replace(restored, complete=False)
@@ -132,7 +157,7 @@ class Recovery:
                 f"from nothing all the same, remove {reached.place}."
             )
         failures = max(found.failures, reached.failures) + 1
-        store.failed(batch_max=batch - 1, failures=failures)
+        store.failed(batch_max=batch - 1, failures=failures, damage="; ".join(restored.damage))
         return restored, failures
 
     def _check_same_run(self, found: Manifest, batch: int) -> None:

@@ -40,14 +40,15 @@ class Saving:
         shard.stage(ids if record.kind != "custom" else self._all_chunks())
         return record
 
-    def save_anew(self, batch: int, *, failures: int) -> None:
+    def save_anew(self, batch: int, *, failures: int, damage: str = "") -> None:
         """Write all that memory contains as the backup of ``batch``, which is committed; nothing stored is built on.
 
-        ``failures`` are those whose cost is in that state.
+        ``failures`` are those whose cost is in that state, and ``damage`` is what this backup takes the place of.
         """
         shard = self._shard
         coming = self.store.coming(batch=batch + 1, after=shard.backup_version, failures=failures)
-        coming = replace(coming, whole=True, fresh=True)
+        base = replace(coming.base, failed_damage=damage) if damage else coming.base
+        coming = replace(coming, base=base, whole=True, fresh=True)
         self._save(coming, self._moment(batch, failures=failures), self._all_chunks())
         shard.adopt()
 

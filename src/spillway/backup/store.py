@@ -134,13 +134,19 @@ class ShardStore:
             return f"the backups in {self.place} were made under {found.protection}"
         return ""
 
-    def failed(self, *, batch_max: int, failures: int) -> None:
+    def failed(self, *, batch_max: int, failures: int, damage: str = "") -> None:
         """Note a failure before anything is rebuilt: thresholds halve even if the next failure comes at once.
 
         The note names no new segment, so nothing would tell that it was deleted: it is written twice.
         """
         found, names = self._found(batch_max)
-        note = replace(found, number=_next_number(names), failures=failures)
+        note = replace(
+            found,
+            number=_next_number(names),
+            failures=failures,
+            failed_in=batch_max + 1,
+            failed_damage=damage,
+        )
         self._write(note)
         self._write(replace(note, number=note.number + 1))
 

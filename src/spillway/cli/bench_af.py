@@ -26,7 +26,7 @@ from spillway.experiments.workloads import MODES, WORKLOADS, Workload
 from spillway.graph import Discard, Trace
 from spillway.records.rundir import machine
 from spillway.spark import session
-from spillway.state.folders import default_root
+from spillway.state.folders import make_temporary
 
 MEANING = "what each kind of fault tolerance costs, on the five workloads of AF-Stream"
 
@@ -48,7 +48,6 @@ def main(options: argparse.Namespace) -> int:
             raise GraphError(f"bench af: there is no workload {name!r}; there are {', '.join(WORKLOADS)}.")
     PROGRESS.print("Starting Spark.")
     spark = session()
-    default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
     result: dict[str, Any] = {"workloads": {}, "repetitions": options.repetitions, "machine": machine()}
     for name in chosen:
         result["workloads"][name] = _bench(name, WORKLOADS[name], spark, options)
@@ -60,12 +59,12 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _bench(name: str, workload: Workload, spark: Any, options: argparse.Namespace) -> dict[str, Any]:
-    memory = Path(tempfile.mkdtemp(prefix="bench-", dir=default_root()))
+    memory = make_temporary("bench-", graph=name)
     disk = Path(tempfile.mkdtemp(prefix="spillway-bench-"))
     turns: dict[str, list[Timing]] = {mode: [] for mode in MODES}
     try:
         PROGRESS.print(f"{name}: writing input.")
-        feed = in_memory(workload.generator(seed=options.seed, batches=WARM + options.batches), memory)
+        feed = in_memory(workload.generator(seed=options.seed, batches=WARM + options.batches), memory / "in")
         _turn(workload, feed, "none", spark, disk)  # not counted: the JVM compiles what it runs often
         for repetition in range(options.repetitions):
             first = repetition % len(MODES)

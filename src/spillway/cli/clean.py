@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from spillway.cli.output import PEOPLE, print_json, size
-from spillway.state.folders import StateFolder, default_root, found_folders
+from spillway.state.folders import StateFolder, default_root, found_checkpoints, found_folders
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     root = options.folder or default_root()
     kept, removed = [], []
-    for folder in found_folders(root):
+    # A run that was given no folders has its checkpoint elsewhere; it is looked for unless a place is named.
+    found = found_folders(root) + (found_checkpoints() if options.folder is None else [])
+    for folder in found:
         reason = _reason_to_keep(folder, drop_stopped=options.all)
         if reason:
             kept.append((folder, reason))

@@ -25,7 +25,7 @@ from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate,
 from spillway.graph import Approximate, Exact, Generator, Graph, Memory, Nothing, Protection
 from spillway.operators import CountMin
 from spillway.spark import Run, run, session
-from spillway.state.folders import default_root, wipe
+from spillway.state.folders import make_temporary, wipe
 
 SHARDS = 2
 PHI_BYTES = 4_000_000
@@ -114,9 +114,8 @@ def main(options: argparse.Namespace) -> int:
 def _run_trials(feed: Generator, *, quiet: bool) -> dict[str, Outcome]:
     spark = session()
     truth = exact_bytes(feed)
-    default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
     work = Path(tempfile.mkdtemp(prefix="spillway-demo-"))
-    state = Path(tempfile.mkdtemp(prefix="demo-", dir=default_root()))
+    state = make_temporary("demo-", graph="demo")
     outcomes: dict[str, Outcome] = {}
     ideal: list[Counters] = []
     try:

@@ -7,9 +7,10 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from spillway.cli.kept import amount, offer
 from spillway.cli.output import PEOPLE, print_json, size
 from spillway.spark.java import java_found
-from spillway.state.folders import default_root
+from spillway.state.folders import default_root, kept_memory
 
 _PACKAGES = ("pyspark", "pyarrow", "numpy", "numba", "pandas", "fsspec", "xxhash", "rich")
 _SHARED_MEMORY_MIN_BYTES = 256 * 2**20
@@ -30,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    findings = [_python(), *map(_package, _PACKAGES), _java(), _shared_memory(), _cores(), _kernel_cache()]
+    findings = [_python(), *map(_package, _PACKAGES), _java(), _shared_memory(), _kept(), _cores(), _kernel_cache()]
     fine = all(finding.fine for finding in findings)
     if options.json:
         print_json({"fine": fine, "findings": [asdict(finding) for finding in findings]})
@@ -74,6 +75,11 @@ def _shared_memory() -> Finding:
     enough = free_bytes >= _SHARED_MEMORY_MIN_BYTES
     to_do = "" if enough else "Free some ('spillway clean'), mount a larger one, or name another folder with state=."
     return Finding("Memory for state", enough, f"{place}, {size(free_bytes)} free", to_do)
+
+
+def _kept() -> Finding:
+    kept = kept_memory(default_root())
+    return Finding("Memory kept by runs that have ended", True, amount(kept), offer() if kept.much else "")
 
 
 def _cores() -> Finding:

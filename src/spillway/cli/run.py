@@ -7,6 +7,7 @@ from pathlib import Path
 
 from spillway.apps import APPS
 from spillway.apps.app import App, Value
+from spillway.cli.kept import sentences
 from spillway.cli.live import watch
 from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
 from spillway.cli.protection import FORMS, parse_protection
@@ -17,8 +18,8 @@ from spillway.inject.models import FORMS as FAULTS
 from spillway.inject.models import parse_fault
 from spillway.inject.rewriting import with_fault
 from spillway.operators.promises import promises
-from spillway.records import OperatorSummary
-from spillway.spark import run, session
+from spillway.spark import Run, run, session
+from spillway.state.folders import default_root, kept_memory, look_at
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -94,23 +95,40 @@ def main(options: argparse.Namespace) -> int:
     elapsed_s = time.monotonic() - began_s
     progress = running.progress()
     if options.json:
+        kept = kept_memory(default_root())
         print_json(
             {
                 "app": app.name,
                 "directory": str(directory),
                 "seconds": elapsed_s,
                 "set_up_seconds": began_s - started_s,
+                "batches": running.batches,
+                "last_batch": running.committed(),
                 "operators": [asdict(summary) for summary in progress],
                 "promises": promised.as_json(),
+                "state": str(running.state),
+                "state_bytes": look_at(running.state).bytes,
+                "kept": {"bytes": kept.bytes, "folders": kept.folders, "much": kept.much},
             }
         )
         return 0
-    _show(app.name, progress, elapsed_s)
+    _show(app.name, running, elapsed_s)
     PEOPLE.print(f"Output, records and backups are in {directory}; the same --directory again resumes.", soft_wrap=True)
+    for sentence in sentences(running.state):
+        PEOPLE.print(sentence, soft_wrap=True)
     return 0
 
 
-def _show(name: str, progress: list[OperatorSummary], elapsed_s: float) -> None:
+def _show(name: str, running: Run, elapsed_s: float) -> None:
+    progress = running.progress()
+    if not running.batches:
+        batch = running.committed()
+        PEOPLE.print(
+            f"{name}: nothing new to read; this run had finished at batch {batch}."
+            if batch >= 0
+            else f"{name}: there was nothing to read."
+        )
+        return
     if not progress:
         PEOPLE.print(f"{name}: {elapsed_s:.1f} s; none of its operators keeps state.")
         return

@@ -30,7 +30,7 @@ from spillway.graph.sinks import Discard, Memory
 from spillway.items import ItemReader, Sender
 from spillway.items.options import TOKEN_VARIABLE
 from spillway.spark import Run, received, run
-from spillway.state.folders import default_root
+from spillway.state.folders import make_temporary
 
 WORDCOUNT = WORKLOADS["wordcount"]
 WARM = 2
@@ -70,12 +70,11 @@ def against_theta(
     spark: Any, thetas: tuple[float, ...], *, batches: int, tuples_per_batch: int, seed: int
 ) -> Iterator[ThetaPoint]:
     """One point for each theta, and one without backups at the end."""
-    default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
-    memory = Path(tempfile.mkdtemp(prefix="reproduce-", dir=default_root()))
+    memory = make_temporary("reproduce-", graph="reproduce")
     disk = Path(tempfile.mkdtemp(prefix="spillway-reproduce-"))
     made = WORDCOUNT.generator(seed=seed, batches=WARM + batches, tuples_per_batch=tuples_per_batch)
     try:
-        feed = in_memory(made, memory)
+        feed = in_memory(made, memory / "in")
         timed(WORDCOUNT.graph(feed, Nothing(), sink=Discard()), spark, backups=new_folder(disk), skip=WARM)
         for theta in (*thetas, float("inf")):
             protect: Protection = Approximate(theta=theta) if theta < float("inf") else Nothing()

@@ -46,7 +46,7 @@ class Generator:
     """Pieces made by a function of their number: the same number always gives the same tuples.
 
     ``make(piece)`` returns a record batch of ``schema``, which has an int64 column ``seq`` that ascends strictly
-    within a piece and from piece to piece. Only the former is checked.
+    within a piece and from piece to piece.
     """
 
     make: Callable[[int], pa.RecordBatch]
@@ -134,11 +134,20 @@ class Trace:
         check_ascending(batch, f"Trace: {path}")
         return batch
 
+    def name_of(self, piece: int) -> str:
+        """The file a piece is read from, and which piece it is."""
+        return f"{self._pieces[piece].path} (piece {piece})"
+
     def _format_of(self, path: Path) -> Format:
         found = self.format or SUFFIXES.get(path.suffix.lower())
         if found is None:
             raise GraphError(f"Trace: {path}: name its format ({', '.join(sorted(set(SUFFIXES.values())))}).")
         return found
+
+
+def piece_name(feed: Feed, piece: int) -> str:
+    """What a piece is called in messages."""
+    return feed.name_of(piece) if isinstance(feed, Trace) else f"piece {piece}"
 
 
 def check_seq(schema: pa.Schema, who: str) -> pa.Schema:

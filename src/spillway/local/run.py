@@ -1,7 +1,7 @@
 """A graph in one process: deterministic, batch by batch, for trials and tests and as the reference for Spark."""
 
 import shutil
-import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,17 +12,21 @@ from spillway.backup.keeper import Observer, ignore
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.errors import GraphError
+from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.graph.stages import Stage, stages
 from spillway.local.exchange import exchange
 from spillway.local.sinks import Outlet
 from spillway.operators.feedback import Mailbox
+from spillway.operators.looking import asked_for, check_memory
+from spillway.operators.numbering import Numbering, check_numbers
 from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
 from spillway.operators.resuming import check_resumable
 from spillway.operators.segment import Leaving, Segment
 from spillway.records.progress import ShardProgress
-from spillway.state.folders import claim, default_root, wipe
+from spillway.records.ranges import SourceRange
+from spillway.state.folders import claim, make_temporary, wipe
 
 
 class LocalRun:
@@ -58,9 +62,9 @@ class LocalRun:
         check_resumable(self._graph, state=state, backups=backups, batch=batch)
         self._temporary = state is None
         if state is None:
-            default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
-            state = Path(tempfile.mkdtemp(prefix="local-", dir=default_root()))
-        claim(state, graph=self._graph.name)
+            state = make_temporary("local-", graph=self._graph.name)
+        else:
+            claim(state, graph=self._graph.name)
         self.state = state
         self.batch = batch
         """The batch that comes next."""
@@ -99,7 +103,7 @@ class LocalRun:
         if self.batch >= self.batches:
             return False
         progress: list[ShardProgress] = []
-        leaving = self._first_stage()
+        leaving, ranges = self._first_stage()
         for stage in self._stages[1:]:
             arriving = exchange(self._graph, stage, leaving)
             leaving = []
@@ -107,13 +111,14 @@ class LocalRun:
                 leaving += self._apply(stage, index, tuples, progress)
         for name, outlet in self._outlets.items():
             outlet.write([batch for edge, batch in leaving if edge.node == name], self.batch)
-        self._reach.note(progress)
+        self._reach.note(progress, ranges)
         self.progress += progress
         self.batch += 1
         return True
 
     def wipe(self) -> None:
         """Lose all shard memory."""
+        self._let_go()
         wipe(self.state)
 
     def result(self, sink: str) -> pa.Table:
@@ -125,25 +130,43 @@ class LocalRun:
 
     def shard(self, operator: str, index: int) -> Operator:
         """The operator at work on one shard, to look at its state between batches."""
-        return self._open_shard(self._operators[operator], index).operator
+        kernel = asked_for(self._graph, self._operators, operator, index)
+        if self.batch:  # before the first batch every shard is empty, and that is what there is to see
+            check_memory(self._graph, operator, index, state=self.state)
+        return self._open_shard(kernel, index).operator
 
     def close(self) -> None:
-        self._open.clear()
+        self._reach.write()
+        """Let go of all shard memory, and remove it if its folder is a temporary one."""
+        self._let_go()
         if self._temporary:
             shutil.rmtree(self.state, ignore_errors=True)
 
-    def _first_stage(self) -> list[Leaving]:
+    def _let_go(self) -> None:
+        for opened in self._open.values():
+            opened.close()
+        self._open.clear()
+
+    def _first_stage(self) -> tuple[list[Leaving], list[SourceRange]]:
         leaving: list[Leaving] = []
+        ranges: list[SourceRange] = []
         partition = 0  # numbered within the batch over all sources, as Spark does
         for name, feed in self._feeds.items():
+            source, of_source = self._graph.sources[name], list[SourceRange]()
             first = self.batch * feed.pieces_per_batch
             for piece in range(first, min(first + feed.pieces_per_batch, feed.pieces)):
-                batch = self._graph.sources[name].columns_of(feed.read(piece))
-                with self._segment(self._stages[0], partition) as segment:
+                batch = source.columns_of(feed.read(piece))
+                numbers = Numbering(
+                    source, batch=self.batch, part=partition, name=piece_name(feed, piece), ordered=True
+                )
+                with self._segment(self._stages[0], partition, reads={name: numbers}) as segment:
                     leaving += segment.from_source(name, batch)
                     leaving += segment.finish()
+                    of_source += segment.ranges
                 partition += 1
-        return leaving
+            check_numbers(source, of_source, before=self._reach.last_seq(name, batch=self.batch))
+            ranges += of_source
+        return leaving, ranges
 
     def _apply(self, stage: Stage, index: int, arriving: list[Leaving], progress: list[ShardProgress]) -> list[Leaving]:
         leaving: list[Leaving] = []
@@ -154,7 +177,7 @@ class LocalRun:
             progress += segment.progress
         return leaving
 
-    def _segment(self, stage: Stage, index: int) -> Segment:
+    def _segment(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Segment:
         return Segment(
             self._graph,
             stage,
@@ -164,11 +187,15 @@ class LocalRun:
             open_shard=self._open_shard,
             open_items=partial(open_items, graph=self._graph, backups=self._backups),
             mailbox=self._mailbox,
+            reads=reads,
         )
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))
-        if opened is None or not opened.shard.current():
+        if opened is not None and not opened.shard.current():
+            opened.close()
+            opened = None
+        if opened is None:
             opened = OpenOperator(
                 operator,
                 graph=self._graph,

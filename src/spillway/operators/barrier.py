@@ -1,5 +1,19 @@
-"""Barrier: the n-th tuple of one stream together with the n-th of the other, of each key."""
+"""Barrier: the n-th tuple of one stream together with the n-th of the other, of each key.
 
+Losses. How many tuples of a key wait is the difference of two counts, one per stream, and a loss of memory takes
+tuples of either: afterwards pairs are shifted by as many. Let w(k) be how far the left is ahead of the right at key k,
+w*(k) how far it would be without failures and e(k) = w(k) - w*(k). On input for which ``waiting_max`` suffices,
+|w*(k)| <= waiting_max always, and a tuple for which there is no room, say of the left, shows that e(k) > 0: tuples of
+the right were lost. The oldest that wait are those they would have met, so they go, and e(k) falls by as many. Hence
+
+    Σ |e(k)| <= owed        with ``owed`` the most that losses can have cost, less what has gone
+
+holds always, and more than that does not go: then the input is at fault, and that is an error. (By induction: a
+recovery changes e(k) by no more than the counts of k diverged, which are what divergence is the sum of, and adds all
+that they may have to ``owed``. A backup holds ``owed`` of its own batch, which no batch since can have made larger.)
+"""
+
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -7,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
@@ -15,7 +30,9 @@ from spillway.operators.carried import ANYTHING, Carried, pairs_off
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
+from spillway.state.fitting import MOST
 from spillway.state.keys import KeyType
+from spillway.state.tally import Tally
 from spillway.state.window import Window
 
 
@@ -24,7 +41,8 @@ class Barrier(Merging, Keyed):
 
     Puts out the key and the columns named of both sides (``left_x``, ``right_x``), under the ``seq`` of the tuple that
     came last. Columns are numbers. At most ``waiting_max`` tuples of a key may wait, and more are an error. The state
-    is what waits, and its divergence the number of tuples that the backup lacks.
+    is what waits, and its divergence the number of tuples that the backup lacks. A loss of memory shifts the pairs of a
+    key by as many tuples as it took from one side; those it left without room to wait go, instead of being an error.
     """
 
     inputs = ("left", "right")
@@ -50,6 +68,7 @@ class Barrier(Merging, Keyed):
         self.key_type = key_type
         self.left_waiting = Window(waiting_max, len(self.columns["left"]), key=key_type)
         self.right_waiting = Window(waiting_max, len(self.columns["right"]), key=key_type)
+        self.owed = Tally(1)
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         fields = [self.check_key(inputs, "left")]
@@ -77,17 +96,24 @@ class Barrier(Merging, Keyed):
         count = len(columns[0]) if "left" in batches else 0
         rows = [self._rows(batches, port) for port in self.inputs]
         met, of_port = np.empty((ports.size, rows[0].shape[1] + rows[1].shape[1])), np.empty((ports.size, 2), np.int64)
+        owed = self.owed.read().copy()
         done = _meet(
             self.left_waiting.rings, self.left_waiting.counts, self.right_waiting.rings, self.right_waiting.counts,
-            ports, numbers[:count], numbers[count:], groups, rows[0], rows[1], met, of_port,
+            ports, numbers[:count], numbers[count:], groups, rows[0], rows[1], owed, met, of_port,
         )  # fmt: skip
         if done < 0:
             raise InputError(
                 f"Operator {self.name!r}: more than {self.left_waiting.rows:,} tuples of key "
                 f"{keys[-done - 1].as_py()!r} wait for the other stream. Raise waiting_max."
             )
+        if owed[0] != self.owed.read()[0]:
+            self.owed.set(np.zeros(1, np.int64), owed)
         if done:
             yield self._put_out(batches, of_port[:done], met[:done])
+
+    def recovered(self, loss: Loss) -> None:
+        owed = int(self.owed.read()[0]) + (loss.divergence_max if math.isfinite(loss.divergence_max) else MOST)
+        self.owed.set(np.zeros(1, np.int64), min(math.floor(owed), MOST))
 
     def states(self, keys: pa.Array) -> Float64s:
         ahead = self.left_waiting.totals(keys) - self.right_waiting.totals(keys)
@@ -126,9 +152,12 @@ class Barrier(Merging, Keyed):
 @njit(cache=True)
 def _meet(
     left_rings: Any, left_counts: Any, right_rings: Any, right_counts: Any, ports: Any, left_keys: Any, right_keys: Any,
-    groups: Any, left_rows: Any, right_rows: Any, met: Any, of_port: Any,
+    groups: Any, left_rows: Any, right_rows: Any, owed: Any, met: Any, of_port: Any,
 ) -> int:  # fmt: skip
-    """Apply tuples in order; returns how many pairs were completed, or -1 - key if too many of a key wait."""
+    """Apply tuples in order; returns how many pairs were completed, or -1 - key if too many of a key wait.
+
+    ``owed`` is how many may go without having met, since what they would have met was lost, and ends up to date.
+    """
     i = j = done = 0
     rows = left_rings.shape[1]
     width = left_rows.shape[1]
@@ -137,14 +166,14 @@ def _meet(
         key = left_keys[i] if from_left else right_keys[j]
         left, right = groups[key, 0], groups[key, 1]
         if from_left:
-            number = left_counts[left]
-            if number - right_counts[right] >= rows:
+            number = _room(left_counts, left, right_counts, right, rows, owed)
+            if number < 0:
                 return -1 - int(key)
             left_rings[left, number % rows] = left_rows[i]
             left_counts[left] += 1
         else:
-            number = right_counts[right]
-            if number - left_counts[left] >= rows:
+            number = _room(right_counts, right, left_counts, left, rows, owed)
+            if number < 0:
                 return -1 - int(key)
             right_rings[right, number % rows] = right_rows[j]
             right_counts[right] += 1
@@ -157,3 +186,18 @@ def _meet(
         i += from_left
         j += not from_left
     return done
+
+
+@njit(cache=True)
+def _room(mine: Any, here: int, others: Any, there: int, rows: int, owed: Any) -> int:
+    """The number of the next tuple of a key, or -1 if there is no room for it to wait."""
+    if others[there] - mine[here] > rows:
+        # Only a loss leaves one side so far behind. What the others' ring no longer holds can be met by nothing.
+        mine[here] = others[there] - rows
+    excess = mine[here] - others[there] - rows + 1
+    if excess > 0:
+        if excess > owed[0]:
+            return -1
+        owed[0] -= excess
+        others[there] += excess
+    return int(mine[here])

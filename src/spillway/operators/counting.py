@@ -19,8 +19,8 @@ class Count(Operator):
     """How many tuples each key has had, or the sum of one of their columns.
 
     Puts out, once per batch, every key the batch touched with its new count, under the highest ``seq`` of the batch.
-    Integer columns are summed exactly, in 64 bits; the divergence after a failure is that of the counts, by default the
-    largest error of any one key.
+    Integer columns are summed exactly, in 64 bits, and a batch with a sum that does not fit is refused; the divergence
+    after a failure is that of the counts, by default the largest error of any one key.
     """
 
     ordered = False

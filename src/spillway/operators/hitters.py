@@ -54,6 +54,8 @@ from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples
 from spillway.operators.hashing import group_keys, key_hashes
 from spillway.operators.operator import Operator, Out, columns
 from spillway.operators.sketch import CountMin, estimates_of
+from spillway.state import kernels
+from spillway.state.fitting import does_not_fit
 from spillway.state.primitives import KeySet
 from spillway.state.tally import Tally
 
@@ -108,7 +110,9 @@ class LocalSketch(CountMin):
         self.key = ()  # tuples are shared out by number
         self.phi = phi
         self.least = (phi - hidden) / shards
-        self.candidates = KeySet(key="string")  # each a JSON list of the values of the key columns
+        # Each is a JSON list of the values of the key columns. A backup holds all of them and not all of the counters:
+        # a candidate whose counters are older than itself is one too many at worst, as step 2 of the proof wants it.
+        self.candidates = KeySet(key="string")
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         (estimated,) = super().output_schemas(inputs).values()
@@ -234,7 +238,16 @@ class MergeSketches(Operator):
                 f"larger one came. Give both operators the same rows and width."
             )
         total = np.zeros(self.shape, np.int64)
-        np.add.at(total, (rows, cells), np.asarray(counters["value"]))
+        places, values = rows * self.shape[1] + cells, np.asarray(counters["value"])
+        refused = kernels.add_at(total.ravel(), places, values)
+        if refused >= 0:
+            raise does_not_fit(
+                f"Operator {self.name!r}: window {window}",
+                f" in row {rows[refused]}, column {cells[refused]}",
+                had=sum(values[:refused][places[:refused] == places[refused]].tolist()),
+                added=int(values[refused]),
+                remedy="What helps: a larger unit (MB for bytes), or shorter windows.",
+            )
         hashes = key_hashes(candidates, self.by)
         firsts, _ = group_keys(candidates, self.by, hashes)
         estimates = estimates_of(total, hashes[firsts])

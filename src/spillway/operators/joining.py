@@ -32,11 +32,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.backup.promise import Loss
-from spillway.errors import GraphError
+from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Nothing, Protection
 from spillway.operators.hashing import group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
+from spillway.state.fitting import MOST, does_not_fit
 from spillway.state.sample import Sample
 from spillway.state.tally import Tally
 
@@ -62,6 +63,7 @@ ESTIMATE = pa.schema(
 _Z = 1.959963984540054  # the normal distribution has 2.5 % above it
 _PAIRS, _CUBES, _LEFT, _RIGHT, _LOST = range(5)
 _UNBOUNDED = -1  # as a number of lost tuples
+_CERTAINLY_FITS = 2.0**62  # a sum that is below this when taken roughly
 
 
 class RippleJoin(Operator):
@@ -91,7 +93,9 @@ class RippleJoin(Operator):
         self.left = Sample(rate=rate, seed=2 * seed)
         self.right = Sample(rate=rate, seed=2 * seed + 1)
         # Follows from the samples: Σ AB, Σ AB(A+B), the size of each, and what failures can have cost. A bound on the
-        # samples is one on these too, so only the samples are measured.
+        # samples is one on these too, so only the samples are measured. A backup may hold parts of the samples as of
+        # different batches: so these are computed anew from what was recovered, and never taken from the backup. What
+        # failures have cost is, and every backup holds it as of its own batch, which is what a later loss adds to.
         self.sums = Tally(5)
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
@@ -120,10 +124,18 @@ class RippleJoin(Operator):
         distinct, added = keys[firsts], np.bincount(numbers, minlength=firsts.size)
         after, matches = mine.get(distinct), other.get(distinct)
         before = after - added
-        pairs = int((added * matches).sum())
-        cubes = int((after * matches * (after + matches) - before * matches * (before + matches)).sum())
+        pairs = _sum_of_products(added, matches)
+        cubes = _sum_of_products(after, matches, after + matches) - _sum_of_products(before, matches, before + matches)
+        self._check_fitting("A·B", _PAIRS, pairs)
+        self._check_fitting("A·B·(A + B)", _CUBES, cubes)
         self.sums.add(np.array([_PAIRS, _CUBES, size]), np.array([pairs, cubes, len(keys)]))
         return iter(())
+
+    def _check_fitting(self, product: str, place: int, added: int) -> None:
+        had = int(self.sums.read()[place])
+        if had + added > MOST:
+            who = f"Operator {self.name!r}: the sum of {product} over its keys, of A and B sampled tuples,"
+            raise does_not_fit(who, "", had=had, added=added, remedy="What helps: a lower rate.")
 
     def finish(self) -> Iterator[Out]:
         pairs, cubes, left, right, lost = self.sums.read().tolist()
@@ -142,14 +154,16 @@ class RippleJoin(Operator):
         """The samples are those of the backup: what follows from them is computed anew."""
         keys, lefts = self.left.items()
         rights = self.right.get(keys)
-        products = lefts * rights
-        sums = [int(products.sum()), int((products * (lefts + rights)).sum()), int(lefts.sum()), self.right.size]
+        pairs, cubes = _sum_of_products(lefts, rights), _sum_of_products(lefts, rights, lefts + rights)
+        sums = [pairs, cubes, int(lefts.sum()), self.right.size]
         self.sums.set(np.arange(4), np.array(sums))
         lost = int(self.sums.read()[_LOST])
         if not math.isfinite(loss.divergence_max):
             lost = _UNBOUNDED
         elif lost != _UNBOUNDED:
             lost += math.floor(loss.divergence_max)  # tuples are whole, so what is missing is too
+        if lost > MOST:
+            lost = _UNBOUNDED  # there are no more tuples than that
         self.sums.set(np.array([_LOST]), lost)
 
 
@@ -182,10 +196,27 @@ class SumEstimates(Operator):
             return
         self.batches.add(np.zeros(1, np.int64), 1)
         sums = {
-            name: sum(batch[name].to_numpy().sum() for batch in self._came)
+            name: sum(sum(batch[name].to_pylist()) for batch in self._came)
             for name in ("pairs", "estimate", "variance", "left", "right", "lost_max")
         }
+        if sums["pairs"] > MOST:
+            raise InputError(
+                f"Operator {self.name!r}: the pairs of all shards are {sums['pairs']}, which does not fit 64 bits. "
+                f"What helps: a lower rate."
+            )
         yield self.out(**sums | _interval(sums["estimate"], sums["variance"]))
+
+
+def _sum_of_products(*factors: Int64s) -> int:
+    """The products of numbers that are not negative, added up; right however large.
+
+    >>> _sum_of_products(np.array([2**40, 3]), np.array([2**40, 5])) == 2**80 + 15
+    True
+    """
+    roughly = np.prod([factor.astype(np.float64) for factor in factors], axis=0).sum()
+    if roughly < _CERTAINLY_FITS:
+        return int(np.prod(factors, axis=0).sum())
+    return sum(map(math.prod, zip(*(factor.tolist() for factor in factors), strict=True)))
 
 
 def _interval(estimate: float, variance: float) -> dict[str, float]:

@@ -51,6 +51,8 @@ class LatestJoin(Merging, Keyed):
         self.then = then
         self.key_type = key_type
         self.then_schema = schema
+        # A backup holds all keys, and of their values those that matter to theta: a key recovered without its value has
+        # zero, which by that choice is no further from the value than theta allows.
         self.latest = HashTable(key=key_type, metric="max", dtype="float64")
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:

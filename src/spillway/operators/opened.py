@@ -88,6 +88,10 @@ class OpenOperator:
         self._own_backup = type(operator).backup is not Operator.backup
         self._own_divergence = type(operator).divergence is not Operator.divergence
 
+    def close(self) -> None:
+        """Let go of the shard's memory; the operator and the keeper are of no use after it."""
+        self.shard.close()
+
     @property
     def own_divergence(self) -> bool:
         return self._own_divergence

@@ -267,7 +267,8 @@ class Operator:
         """A copy of this operator whose primitives work on ``shard``."""
         opened = copy.copy(self)
         opened.schemas = schemas
-        bound = {name: primitive.bind(shard, name) for name, primitive in self.state().items() if shard}
+        state = self.state().items()
+        bound = {name: primitive.bind(shard, name, operator=self.name) for name, primitive in state if shard}
         opened.opened_state = bound
         for name, primitive in bound.items():
             # A Number on the class is a descriptor, which finds its handle in opened_state.

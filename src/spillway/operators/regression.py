@@ -95,7 +95,9 @@ class LocalModel(Operator):
         self.learn_below = np.iinfo(np.int64).max if learn_below is None else learn_below
         self.weights = HashTable(key="int64", metric="l2", dtype="float64")
         self.counts = Tally(2)  # tuples learnt from, and how many it had been when the model was last put out
-        # For parameters changed in a batch that put nothing out: the second count as it was then, plus one.
+        # For parameters changed in a batch that put nothing out: the second count as it was then, plus one. Every
+        # backup holds this table and the counts as of its own batch, and not all of the weights: a parameter recovered
+        # as changed may have an older weight, which is put out as it is, within the distance that theta allows.
         self.changed = TallyTable(key="int64")
         self._learnt = np.empty(0, np.int64)  # parameters changed in this batch, and what they became
         self._weights = np.empty(0)

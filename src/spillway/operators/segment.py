@@ -19,10 +19,12 @@ from spillway.graph.graph import CheckedGraph, Edge
 from spillway.graph.stages import Stage
 from spillway.graph.windows import NO_MARKS, Hopping, Marks, mark_batch
 from spillway.operators.feedback import Mailbox
+from spillway.operators.numbering import Numbering
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator, Out
 from spillway.operators.turn import Turn
 from spillway.records.progress import ShardProgress
+from spillway.records.ranges import SourceRange
 
 Leaving = tuple[Edge, pa.RecordBatch]
 OpenShard = Callable[[Operator, int], OpenOperator]
@@ -50,12 +52,14 @@ class Segment:
         open_shard: OpenShard,
         open_items: OpenItems,
         mailbox: Mailbox,
+        reads: Mapping[str, Numbering] | None = None,
     ) -> None:
         self._graph = graph
         self._stage = stage
         self._index = index
         self._batch = batch
         self._mailbox = mailbox
+        self._reads = reads or {}  # the sources whose tuples are seen here first
         self._stack = ExitStack()
         self._open: dict[str, OpenOperator] = {}
         self._running: dict[str, Operator] = {}
@@ -87,6 +91,7 @@ class Segment:
             if items is not None:
                 self._items[name] = items
         self.progress: list[ShardProgress] = []
+        self.ranges: list[SourceRange] = []
 
     def __enter__(self) -> "Segment":
         with ExitStack() as stack:
@@ -108,12 +113,16 @@ class Segment:
 
     def from_source(self, source: str, batch: pa.RecordBatch) -> Iterator[Leaving]:
         """Tuples that enter the graph."""
+        if source in self._reads:
+            self._reads[source].see(batch)
         for edge in self._onward[source]:
             yield from self.arrive(edge, batch)
 
     def arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
         """Tuples or punctuation on an edge: for an operator of this stage, or passing by."""
         turn = self._turns.get(edge.node)
+        if self._stage.index > 0 and edge.stream.node in self._reads and not edge.marks:
+            self._reads[edge.stream.node].see(batch)
         if turn is None:
             if edge in self._windows and batch.num_rows:
                 self._mark(edge, batch)
@@ -126,6 +135,7 @@ class Segment:
 
     def finish(self) -> Iterator[Leaving]:
         """All tuples have arrived: let every operator finish, then commit every shard."""
+        self.ranges = [found for found in (numbers.done() for numbers in self._reads.values()) if found is not None]
         kept: dict[str, tuple[int, float]] = {}
         for name in self._stage.operators:
             if name not in self._turns:

@@ -24,15 +24,18 @@ from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
-from spillway.graph.protections import Protection
+from spillway.graph.protections import Approximate, Protection
 from spillway.graph.windows import Windowing
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.hashing import UInt64s, group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
+from spillway.state import kernels
+from spillway.state.fitting import MOST, does_not_fit
 from spillway.state.hashing import mix
 from spillway.state.primitives import Matrix, Metric
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_REMEDY = "a larger unit (MB for bytes), or a window, after which sums begin anew."
 
 
 class CountMin(Operator):
@@ -72,6 +75,12 @@ class CountMin(Operator):
         self.by = self.key
         self.value = value
         self.largest = largest
+        raised_max = self._raised_max()
+        if raised_max > MOST:
+            raise GraphError(
+                f"Operator {name!r}: after losses of memory counters are raised by up to {raised_max:,} in all, by "
+                f"theta and the items a receiver may lose, which does not fit 64 bits. Give a smaller theta."
+            )
         self.sketch = Matrix(rows, width, metric=metric, dtype="int64")
         self._touched: list[pa.RecordBatch] = []  # the keys of this batch: seq and key columns, each key once a portion
 
@@ -115,6 +124,13 @@ class CountMin(Operator):
         if self.sketch.metric == "max" and math.isfinite(loss.divergence_max):
             # Counters are whole, so what is missing from one is too: rounding down still covers it.
             missing = math.floor(loss.divergence_max) + self.missing_with_items(loss.items_max)
+            largest = int(self.sketch.read().max())
+            if largest + missing > MOST:
+                raise InputError(
+                    f"Operator {self.name!r}: after a loss of memory every counter is raised by the most that can be "
+                    f"missing from it, here {missing}, and the largest is {largest}: the sum does not fit 64 bits. "
+                    f"What helps: a smaller theta, {_REMEDY}"
+                )
             if missing >= 1:
                 self.sketch.add_to_all(missing)
 
@@ -129,11 +145,32 @@ class CountMin(Operator):
         firsts, numbers = group_keys(batch, self.by, hashes)
         # Tuples of one key are summed first: a portion then touches each counter of a key once.
         sums = np.zeros(firsts.size, np.int64)
-        np.add.at(sums, numbers, amounts)
+        place = kernels.add_at(sums, numbers, amounts)
+        if place >= 0:
+            raise self._sum_refused(batch, numbers, amounts, place)
         hashes = hashes[firsts]
         rows, columns = cells_of(hashes, rows=self.sketch.rows, width=self.sketch.columns)
         self.sketch.add(rows.ravel(), columns.ravel(), np.tile(sums, self.sketch.rows))
         return firsts, numbers, hashes
+
+    def _raised_max(self) -> int:
+        """The most that all losses of memory together can raise a counter by."""
+        if not isinstance(self.protect, Approximate):
+            return 0
+        return math.floor(self.protect.theta) + math.floor(self.protect.items) * self.largest
+
+    def _sum_refused(
+        self,
+        batch: pa.RecordBatch,
+        numbers: npt.NDArray[np.int64],
+        amounts: npt.NDArray[np.int64],
+        place: int,
+    ) -> InputError:
+        """The error for a portion whose tuple at ``place`` brings the sum of its key beyond 64 bits."""
+        key = ", ".join(repr(batch[name][place].as_py()) for name in self.by)
+        had = sum(amounts[:place][numbers[:place] == numbers[place]].tolist())
+        who, where = f"Operator {self.name!r}: column {self.value!r}", f" for key {key}"
+        return does_not_fit(who, where, had=had, added=int(amounts[place]), remedy=f"What helps: {_REMEDY}")
 
     def _estimates(self, hashes: UInt64s) -> npt.NDArray[np.int64]:
         return estimates_of(self.sketch.read(), hashes)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
+from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
@@ -136,6 +137,11 @@ class SlidingAggregate(Keyed):
             spoken = {SEQ: batch[SEQ].take(rows), self.key[0]: batch[self.key[0]].take(rows)}
             yield self.out(**spoken, **columns, tuples=held[:count])
 
+    def recovered(self, loss: Loss) -> None:
+        # If nothing can be missing, nothing is mixed, and what came in another order than that of time stays in it.
+        if self.time is not None and loss.divergence_max > 0:
+            self.recent.sort_rows(0)
+
     def states(self, keys: pa.Array) -> Float64s:
         rows, held = self.recent.newest(keys)
         if self.span_us:
@@ -194,7 +200,9 @@ def _slide(
         total = counts[group]
         if timed:
             now = values[i, 0]
-            if span > 0.0 and total >= rows and rings[group, total % rows, 0] > now - span:
+            oldest = rings[group, total % rows, 0]
+            # A row newer than this one is none: where a damaged backup lost a time, zero is left among negative ones.
+            if span > 0.0 and total >= rows and now - span < oldest <= now:
                 return -1 - i
             if every_us > 0.0 and total > 0:
                 last = rings[group, (total - 1) % rows, 0]

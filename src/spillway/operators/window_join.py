@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.given import check_whole
@@ -115,6 +116,11 @@ class WindowJoin(Merging, Keyed):
             if done:
                 yield self._put_out(keys.take(pa.array(of_key[:done])), of_seq[:done], pairs[:done])
 
+    def recovered(self, loss: Loss) -> None:
+        if self.time is not None and loss.divergence_max > 0:  # as in SlidingAggregate
+            self.left_recent.sort_rows(0)
+            self.right_recent.sort_rows(0)
+
     def states(self, keys: pa.Array) -> Float64s:
         parts = []
         for window in (self.left_recent, self.right_recent):
@@ -171,7 +177,7 @@ def _join(
             done += 1
         ring = left_rings[mine] if from_left else right_rings[mine]
         count = left_counts[mine] if from_left else right_counts[mine]
-        if span > 0.0 and count >= rows and ring[count % rows, 0] > row[0] - span:
+        if span > 0.0 and count >= rows and row[0] - span < ring[count % rows, 0] <= row[0]:  # as in sliding
             return -1
         ring[count % rows] = row
         if from_left:

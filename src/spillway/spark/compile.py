@@ -19,9 +19,13 @@ def compile_graph(graph: CheckedGraph, spark: SparkSession, context: RunContext)
     """The DataFrame of everything that leaves the graph, and how it is laid out: one channel per sink."""
     first, *later = stages(graph)
     frame, arriving = _first_stage(graph, spark, context, first)
+    unseen = tuple(graph.sources) if _only_hands_on(graph, first) and not _fed(graph) else ()
     for stage in later:
         leaving = edge_layout(graph, stage.leaving)
-        task = StageTask(context=context, stage=stage, arriving=arriving, sources=(), leaving=leaving)
+        task = StageTask(
+            context=context, stage=stage, arriving=arriving, sources=(), fed=(), unseen=unseen, leaving=leaving
+        )
+        unseen = ()
         frame = frame.repartitionById(stage.partitions, _place(graph, stage, arriving))
         frame = frame.mapInArrow(_function(task), leaving.spark_schema())
         arriving = leaving
@@ -42,7 +46,10 @@ def _first_stage(
     frame = arriving.union([_source_frame(spark, graph, source) for source in sources])
     if _only_hands_on(graph, stage):
         return frame, leaving
-    task = StageTask(context=context, stage=stage, arriving=arriving, sources=tuple(graph.sources), leaving=leaving)
+    names = tuple(graph.sources)
+    task = StageTask(
+        context=context, stage=stage, arriving=arriving, sources=names, fed=_fed(graph), unseen=names, leaving=leaving
+    )
     return frame.mapInArrow(_function(task), leaving.spark_schema()), leaving
 
 
@@ -61,6 +68,11 @@ def _source_frame(spark: SparkSession, graph: CheckedGraph, source: Source) -> D
     ]
     frame: DataFrame = source.data
     return frame.select(*columns)
+
+
+def _fed(graph: CheckedGraph) -> tuple[str, ...]:
+    """The sources that are feeds."""
+    return tuple(name for name, source in graph.sources.items() if source.feed is not None)
 
 
 def _format_name(graph: CheckedGraph, source: Source) -> str:

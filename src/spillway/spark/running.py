@@ -1,17 +1,17 @@
 """A graph running on Spark."""
 
-import hashlib
-import os
 import re
-import tempfile
 import threading
 import uuid
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,25 +20,33 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
-from spillway.errors import GraphError, RunError, SpillwayError
+from spillway.errors import BackupError, GraphError, RunError, SpillwayError, StateError
 from spillway.graph.graph import CheckedGraph, Graph
+from spillway.operators.looking import asked_for, check_memory
+from spillway.operators.numbering import check_numbers
 from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
 from spillway.operators.resuming import check_resumable
 from spillway.records.progress import ShardProgress, last_words
+from spillway.records.ranges import SourceRange
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.compile import compile_graph
+from spillway.spark.daemons import mend_daemons
 from spillway.spark.offsets import next_batch
+from spillway.spark.places import Places
 from spillway.spark.settings import check_one_machine, query_settings, session
 from spillway.spark.sinks import Outlets
-from spillway.spark.task import RunContext, portable
-from spillway.state.folders import claim, default_root, wipe
+from spillway.spark.task import Reported, RunContext, portable
+from spillway.state.folders import wipe
 
 _PROGRESS_MAX = 100_000
 _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
+_RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
+# What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
+_DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Python worker exited unexpectedly")
 
 
 def run(
@@ -91,46 +99,68 @@ class Run:
         self._graph: CheckedGraph = graph.checked()
         self._operators = _kernels(self._graph, backups)
         self._backups = backups
+        self._spark = spark
         check_one_machine(spark)
+        mend_daemons(spark)
         self._observe = observe
-        self._temporary = tempfile.TemporaryDirectory(prefix="spillway-checkpoint-") if checkpoint is None else None
-        self._forget_state = state is None and checkpoint is None
-        checkpoint = checkpoint or f"{self._temporary.name}/checkpoint" if self._temporary else checkpoint
-        assert checkpoint is not None
-        checkpoint = _absolute(checkpoint)
-        self.state = state or default_root() / _state_name(self._graph.name, checkpoint)
-        check_resumable(self._graph, state=self.state, backups=backups, batch=next_batch(spark, checkpoint))
+        self._directory: RunDirectory | None = None
+        self.batches = 0
+        """How many batches this run has run."""
         self._rows: list[ShardProgress] = []
         self._lock = threading.Lock()
         self._reported = spark.sparkContext.accumulator([], _Rows())
         self._taken = 0
         self._closed = False
+        self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
+        self.state = self._places.state
+        try:
+            self._take_places()
+            batch = next_batch(spark, self._places.checkpoint)
+            check_resumable(self._graph, state=self.state, backups=backups, batch=batch)
+            frame = self._compile(spark)
+            if directory is not None:
+                self._directory = RunDirectory(
+                    directory,
+                    graph=self._graph.name,
+                    drawing=graph.draw(),
+                    backups=backups or "",
+                    promises=promises(self._graph).as_json(),
+                )
+            self._query = self._start(frame, spark, trigger or _default_trigger(self._graph))
+        except BaseException as error:
+            self._places.give_up()
+            if self._directory is not None:
+                self._directory.close("failed")
+            if isinstance(error, PySparkException | Py4JError):
+                raise _as_ours(error, "Spark did not start the run") from error
+            raise
+        _RUNS.add(self)
+
+    def _take_places(self) -> None:
+        """Make the folders this run's, unless another uses them."""
+        for other in list(_RUNS):
+            shared = self._places.shares(other._places)
+            if shared and other.active:
+                raise self._places.refuse(shared, f"a run of graph {other._graph.name!r} in this process")
+            if shared:
+                other._places.hand_over()
+        self._places.claim()
+
+    def _compile(self, spark: SparkSession) -> DataFrame:
         context = RunContext(
             run=uuid.uuid4().hex,
             graph=portable(self._graph),
             operators=self._operators,
             state=str(self.state),
-            backups=backups,
-            checkpoint=checkpoint,
-            observe=observe,
+            backups=self._backups,
+            checkpoint=self._places.checkpoint,
+            observe=self._observe,
             report=_Report(self._reported),
         )
-        self._reach = Reach.beside(checkpoint)
+        self._reach = Reach.beside(self._places.checkpoint)
         frame, layout = compile_graph(self._graph, spark, context)
         self._outlets = Outlets(self._graph, layout)
-        claim(self.state, graph=self._graph.name, checkpoint=checkpoint)
-        self._directory = (
-            RunDirectory(
-                directory,
-                graph=self._graph.name,
-                drawing=graph.draw(),
-                backups=backups or "",
-                promises=promises(self._graph).as_json(),
-            )
-            if directory is not None
-            else None
-        )
-        self._query = self._start(frame, spark, checkpoint, trigger or _default_trigger(self._graph))
+        return frame
 
     def __enter__(self) -> "Run":
         return self
@@ -147,25 +177,35 @@ class Run:
 
     @property
     def active(self) -> bool:
-        return bool(self._query.isActive)
+        try:
+            return bool(self._query.isActive)
+        except Py4JError:
+            return False  # with the JVM the query is gone too
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the run ends, at most so long; true if it has. Raises what stopped it, if something did."""
+        """Wait until the run ends, at most so long; true if it has. Raises what stopped it, if something did.
+
+        Its memory can be looked at afterwards: ``stop``, or leaving the ``with`` block, removes it if it is temporary.
+        """
         try:
             ended = self._query.awaitTermination(timeout_s)  # type: ignore[arg-type]
         except PySparkException as error:
             self._close("failed")
-            raise _as_ours(error) from error
+            raise _as_ours(error, "Spark stopped the run") from error
         if ended is False:
             return False
         self._close("finished")
         return True
 
     def stop(self) -> None:
-        """Stop after the batch at hand, or at once if it takes long; what is committed stays."""
-        if self._query.isActive:
+        """Stop after the batch at hand, or at once if it takes long; what is committed stays.
+
+        Memory and checkpoint of a run that was given neither ``checkpoint`` nor ``state`` are removed.
+        """
+        if self.active:
             self._query.stop()
         self._close("stopped")
+        self._places.leave()
 
     def records(self) -> list[ShardProgress]:
         """What every shard did in every batch so far (the last 100,000)."""
@@ -181,38 +221,61 @@ class Run:
         return self._outlets.result(sink)
 
     def shard(self, operator: str, index: int) -> Operator:
-        """The operator at work on one shard, to look at its state once the run has ended."""
-        opened = OpenOperator(
-            self._operators[operator], graph=self._graph, index=index, state=self.state, backups=self._backups
-        )
+        """The operator at work on one shard, to look at its state once the run has ended.
+
+        The state of a run that was given neither ``checkpoint`` nor ``state`` is there until it is stopped.
+        """
+        kernel = asked_for(self._graph, self._operators, operator, index)
+        if self._places.state_is_gone:
+            raise RunError(
+                f"Operator {operator!r}, shard {index}: its memory was temporary and was removed when the run was "
+                f"stopped. Look at it before (inside the with block, after wait), or name checkpoint= or state=."
+            )
+        check_memory(self._graph, operator, index, state=self.state)
+        opened = OpenOperator(kernel, graph=self._graph, index=index, state=self.state, backups=self._backups)
+        if opened.shard.changing:
+            opened.close()
+            raise StateError(
+                f"Operator {operator!r}, shard {index}, is in the middle of a batch, so what it holds is neither from "
+                f"before it nor from after. Look again when the batch is done; if the run has failed, resume it, which "
+                f"undoes the batch."
+            )
         return opened.operator
+
+    def committed(self) -> int:
+        """The last batch that Spark has noted as done, by this run or one that it resumed; -1 if there is none."""
+        return next_batch(self._spark, self._places.checkpoint) - 1
 
     def wipe(self) -> None:
         """Lose all shard memory, as a machine that stops does."""
         wipe(self.state)
 
-    def _start(
-        self, frame: DataFrame, spark: SparkSession, checkpoint: str, trigger: Mapping[str, Any]
-    ) -> StreamingQuery:
-        writer = frame.writeStream.queryName(f"spillway {self._graph.name}").foreachBatch(self._write)
-        writer = writer.option("checkpointLocation", checkpoint).trigger(**trigger)
+    def _start(self, frame: DataFrame, spark: SparkSession, trigger: Mapping[str, Any]) -> StreamingQuery:
+        writer = frame.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
+        writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
         with query_settings(spark):
-            return writer.start()
+            return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._outlets.write(frame, batch)
-        self._take_reports()
+        self._take_reports(batch)
+        self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
 
-    def _take_reports(self) -> None:
+    def _take_reports(self, batch: int) -> None:
         reported = self._reported.value
         fresh = reported[self._taken :]
-        newest = last_words(fresh)  # a task that was tried again has reported again
+        # A task that was tried again has reported again.
+        newest = last_words([row for row in fresh if isinstance(row, ShardProgress)])
+        ranges = {(row.source, row.part): row for row in fresh if isinstance(row, SourceRange)}
         self._taken = len(reported)
         if self._taken > _PROGRESS_MAX:
             reported.clear()
             self._taken = 0
-        self._reach.note(newest)
+        for name, source in self._graph.sources.items():
+            of_source = [part for part in ranges.values() if part.source == name]
+            check_numbers(source, of_source, before=self._reach.last_seq(name, batch=batch))
+        self._reach.note(newest, ranges.values())
         with self._lock:
             self._rows += newest
             del self._rows[:-_PROGRESS_MAX]
@@ -223,23 +286,24 @@ class Run:
         if self._closed:
             return
         self._closed = True
+        with suppress(BackupError):  # only how far sources were read would be older in it
+            self._reach.write()
+        self._places.release()
         if self._directory is not None:
             self._directory.close(ended)
-        if self._forget_state:
-            import shutil
-
-            shutil.rmtree(self.state, ignore_errors=True)
-        if self._temporary is not None:
-            self._temporary.cleanup()
 
 
-class _Rows(AccumulatorParam[list[ShardProgress]]):
+_RUNS: weakref.WeakSet[Run] = weakref.WeakSet()
+"""The runs of this process that somebody still holds, or that Spark does: no two may work in the same folders."""
+
+
+class _Rows(AccumulatorParam[list[Reported]]):
     """Records of tasks, appended in the driver."""
 
-    def zero(self, value: list[ShardProgress]) -> list[ShardProgress]:
+    def zero(self, value: list[Reported]) -> list[Reported]:
         return []
 
-    def addInPlace(self, value1: list[ShardProgress], value2: list[ShardProgress]) -> list[ShardProgress]:  # noqa: N802
+    def addInPlace(self, value1: list[Reported], value2: list[Reported]) -> list[Reported]:  # noqa: N802
         value1.extend(value2)
         return value1
 
@@ -250,8 +314,9 @@ class _Report:
     def __init__(self, accumulator: Any) -> None:
         self._accumulator = accumulator
 
-    def __call__(self, rows: list[ShardProgress]) -> None:
-        self._accumulator.add(rows)
+    def __call__(self, rows: list[Reported]) -> None:
+        if rows:
+            self._accumulator.add(rows)
 
 
 def _kernels(graph: CheckedGraph, backups: str | None) -> dict[str, Operator]:
@@ -274,24 +339,30 @@ def _default_trigger(graph: CheckedGraph) -> dict[str, Any]:
     return {"processingTime": "0 seconds"}
 
 
-def _absolute(checkpoint: str) -> str:
-    """The folder by a name that does not depend on where a process was started."""
-    return checkpoint if "://" in checkpoint else os.path.abspath(checkpoint)
+def _free_name(spark: SparkSession, name: str) -> str:
+    """The name, or the name with a number if a query of the session has it: Spark refuses the same name twice."""
+    taken = {query.name for query in spark.streams.active}
+    names = (name, *(f"{name} {number}" for number in range(2, len(taken) + 2)))
+    return next(free for free in names if free not in taken)
 
 
-def _state_name(graph: str, checkpoint: str) -> str:
-    """The same for the same checkpoint, so that a restarted driver finds its shards again."""
-    return f"{graph}-{hashlib.blake2b(checkpoint.encode(), digest_size=8).hexdigest()}"
-
-
-def _as_ours(error: PySparkException) -> SpillwayError:
+def _as_ours(error: Exception, outcome: str) -> SpillwayError:
     """The error one of our own sentences stopped the query with, or else Spark's."""
-    raised = _RAISED.findall(str(error))
+    text = str(error)
+    raised = _RAISED.findall(text)
     if raised:
         name, message = raised[-1]
         kind: type[SpillwayError] = getattr(errors, name, RunError)
         found = kind.__new__(kind)
         found.args = (message.strip(),)
         return found
-    by_user = _RAISED_BY_USER.findall(str(error))
-    return RunError(f"Spark stopped the run: {by_user[-1] if by_user else str(error).strip().splitlines()[0]}")
+    by_user = _RAISED_BY_USER.findall(text)
+    if by_user:
+        return RunError(f"{outcome}: {by_user[-1]}")
+    if _DIED.search(text):
+        return RunError(
+            f"{outcome}: one of Spark's Python processes died. Run it again, with the same checkpoint= if it had one: "
+            f"what was committed is not lost. If it dies again, the system's log may say why; often memory was short."
+        )
+    by_java = _RAISED_BY_JAVA.findall(text) if isinstance(error, Py4JError) else []
+    return RunError(f"{outcome}: {by_java[0] if by_java else text.strip().splitlines()[0]}")

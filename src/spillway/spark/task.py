@@ -13,18 +13,25 @@ from pyspark import TaskContext
 from spillway.backup.keeper import Observer
 from spillway.backup.reach import reach_of
 from spillway.errors import RunError
+from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Edge, Source
 from spillway.graph.stages import Stage
 from spillway.operators.feedback import Mailbox
+from spillway.operators.numbering import Numbering
 from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
 from spillway.operators.segment import Segment
 from spillway.records.progress import ShardProgress
+from spillway.records.ranges import SourceRange
 from spillway.spark.layout import Layout
 
 # Shards stay mapped in a worker from batch to batch: a fresh mapping pays a page fault for every page it touches.
 _OPEN: OrderedDict[tuple[str, str, int], OpenOperator] = OrderedDict()
 _OPEN_MAX = 64
+
+
+Reported = ShardProgress | SourceRange
+"""What a task tells the driver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +45,7 @@ class RunContext:
     backups: str | None
     checkpoint: str  # where it is noted how far backups must reach
     observe: Observer
-    report: Callable[[list[ShardProgress]], None]
+    report: Callable[[list[Reported]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,8 @@ class StageTask:
     stage: Stage
     arriving: Layout  # of sources in stage 0, of edges later
     sources: tuple[str, ...]  # in stage 0: the source of each channel
+    fed: tuple[str, ...]  # the sources that are feeds: their tasks are pieces, in order
+    unseen: tuple[str, ...]  # sources whose tuples no stage has seen before this one
     leaving: Layout
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,12 +65,24 @@ class StageTask:
         assert task is not None
         context = self.context
         channels = {edge: i for i, edge in enumerate(self.stage.leaving)}
+        index, batch_number = task.partitionId(), _batch_of(task)
+        numbers = {
+            name: Numbering(
+                context.graph.sources[name],
+                batch=batch_number,
+                part=index,
+                name=f"part {index}",
+                ordered=name in self.fed,
+            )
+            for name in self.unseen
+        }
         with Segment(
             context.graph,
             self.stage,
             context.operators,
-            index=task.partitionId(),
-            batch=_batch_of(task),
+            index=index,
+            batch=batch_number,
+            reads=numbers,
             open_shard=self._open_shard,
             open_items=partial(open_items, graph=context.graph, backups=context.backups),
             mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
@@ -72,8 +93,7 @@ class StageTask:
                         yield self.leaving.join(channels[edge], out)
             for edge, out in segment.finish():
                 yield self.leaving.join(channels[edge], out)
-            if segment.progress:
-                context.report(segment.progress)
+            context.report([*segment.progress, *segment.ranges])
 
     def _deliver(self, segment: Segment, channel: int, batch: pa.RecordBatch) -> Iterator[tuple[Edge, pa.RecordBatch]]:
         if self.sources:
@@ -84,7 +104,11 @@ class StageTask:
         context = self.context
         place = (context.run, operator.name, index)
         opened = _OPEN.pop(place, None)
-        if opened is None or not opened.shard.current():
+        if opened is not None and not opened.shard.current():
+            opened.close()
+            opened = None
+        if opened is None:
+            _let_go_of_lost()
             opened = OpenOperator(
                 operator,
                 graph=context.graph,
@@ -95,9 +119,18 @@ class StageTask:
                 reached=partial(reach_of, context.checkpoint),
             )
         _OPEN[place] = opened
-        while len(_OPEN) > _OPEN_MAX:
-            _OPEN.popitem(last=False)
+        # Those of this stage were asked for last, so they are never among the ones that are closed.
+        while len(_OPEN) > max(_OPEN_MAX, len(self.stage.operators)):
+            _OPEN.popitem(last=False)[1].close()
         return opened
+
+
+def _let_go_of_lost() -> None:
+    """Close shards whose memory is gone: while one stays mapped, the system cannot have its memory back."""
+    for place, opened in list(_OPEN.items()):
+        if not opened.shard.current():
+            del _OPEN[place]
+            opened.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +158,16 @@ class FirstStage:
         context, task = self.context, TaskContext.get()
         assert task is not None
         channels = {edge: i for i, edge in enumerate(self.stage.leaving)}
+        source, batch_number = self.source, _batch_of(task)
+        assert source.feed is not None
+        numbers = Numbering(source, batch=batch_number, part=piece, name=piece_name(source.feed, piece), ordered=True)
         with Segment(
             context.graph,
             self.stage,
             context.operators,
             index=task.partitionId(),
-            batch=_batch_of(task),
+            batch=batch_number,
+            reads={source.name: numbers},
             open_shard=_no_shards,
             open_items=partial(open_items, graph=context.graph, backups=context.backups),
             mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
@@ -140,6 +177,7 @@ class FirstStage:
                 yield self.leaving.join(channels[edge], out)
             for edge, out in segment.finish():
                 yield self.leaving.join(channels[edge], out)
+            context.report([*segment.ranges])
 
 
 def _batch_of(task: TaskContext) -> int:

@@ -57,8 +57,8 @@ class Appended:
     def begin(self, epoch: int) -> None:
         self._scalars[UNDO_LENGTH] = self.count
         if self._scalars[ASIDE_LENGTH]:
-            self._scalars[ASIDE_LENGTH] = 0
             self._data.forget_aside()
+            self._scalars[ASIDE_LENGTH] = 0
 
     def clear(self, epoch: int) -> None:
         if not self._scalars[ASIDE_LENGTH]:
@@ -123,3 +123,7 @@ class Appended:
 
     def refresh(self) -> None:
         self._data.refresh()
+
+    def close(self) -> None:
+        self._data.close()
+        self._scalars = self._scalars.copy()

@@ -60,7 +60,10 @@ class Array(Protocol):
         """Chunks that differ from the saved copy."""
 
     def heaviest_chunks(self, goal: float) -> Int64s:
-        """Changed chunks to save so that the divergence of the rest is at most ``goal``."""
+        """Changed chunks to save so that the divergence of the rest is at most ``goal``.
+
+        All arrays of a shard are asked with the same goal, so that one can follow another.
+        """
 
     def all_chunks(self) -> Int64s: ...
 
@@ -87,6 +90,9 @@ class Array(Protocol):
 
     def refresh(self) -> None:
         """Map again what another process made larger."""
+
+    def close(self) -> None:
+        """Let go of all mappings, the header's included."""
 
 
 class Cells:
@@ -115,8 +121,19 @@ class Cells:
         self._chunks = Region(folder / f"{name}.chunks", np.int64, columns=4)
         self._gaps = Region(folder / f"{name}.gaps", np.float64)
         self._fixed_count = fixed_count
+        self._leader: Cells | None = None
+        self._chunks_per_leader = 0
         if self.count < fixed_count:
             self.resize(fixed_count)
+
+    def follow(self, leader: "Cells", *, chunks_per_leader: int) -> None:
+        """Be saved with another array: a backup that leaves out a changed chunk of it leaves out what belongs to that.
+
+        To chunk c of the leader belong ``chunks_per_leader`` chunks of this array, from the c-th such run on. They are
+        not measured: the leader's divergence speaks for them.
+        """
+        assert self._code == kernels.UNMEASURED
+        self._leader, self._chunks_per_leader = leader, chunks_per_leader
 
     @property
     def count(self) -> int:
@@ -165,15 +182,16 @@ class Cells:
         # Sorting chunks rather than cells costs a sixteenth, and leaves what follows a walk through memory in order.
         ids = np.sort(self._touched_chunks())
         out = np.empty(ids.size * CHUNK_CELLS, np.int64)
-        return out[: kernels.touched_cells(self._chunks.array, ids, self.epoch, out)]
+        found = out[: kernels.touched_cells(self._chunks.array, ids, self.epoch, out)]
+        return found[: np.searchsorted(found, self.count)]  # others were given back when a sum was refused
 
     def begin(self, epoch: int) -> None:
         self.epoch = epoch
         self._scalars[UNDO_LENGTH] = self.count
         self._scalars[UNDO_COUNT] = 0
         if self._scalars[ASIDE_LENGTH]:
-            self._scalars[ASIDE_LENGTH] = 0
             self._live.forget_aside()
+            self._scalars[ASIDE_LENGTH] = 0
 
     def clear(self, epoch: int) -> None:
         if self._fixed_count:
@@ -222,6 +240,10 @@ class Cells:
         return np.flatnonzero(self._chunks.array[: chunk_count(self.count), CHANGED])
 
     def heaviest_chunks(self, goal: float) -> Int64s:
+        if self._leader is not None:
+            changed = self.changed_chunks()
+            left_out = np.setdiff1d(self._leader.changed_chunks(), self._leader.heaviest_chunks(goal))
+            return changed[~np.isin(changed // self._chunks_per_leader, left_out)]
         if self._code == kernels.UNMEASURED:
             return self.changed_chunks()
         gaps = self._gaps.array[: chunk_count(self.count)]
@@ -286,6 +308,11 @@ class Cells:
     def refresh(self) -> None:
         for region in self._regions():
             region.refresh()
+
+    def close(self) -> None:
+        for region in self._regions():
+            region.close()
+        self._scalars = self._scalars.copy()
 
     def _take_back(self) -> None:
         self._scalars[UNDO_COUNT] = self._scalars[ASIDE_COUNT]

@@ -265,8 +265,10 @@ class _Life:
         self.story.append(f"back up {kind}")
         goals = [0.0 for _ in shard.arrays]
         if kind == "heaviest":
-            goals = [array.divergence() * float(self._random.random()) for array in shard.arrays]
-            ids = [array.heaviest_chunks(goal) for array, goal in zip(shard.arrays, goals, strict=True)]
+            # One goal for all, as a backup has it: what one array leaves out another may have to leave out too.
+            goal = shard.divergence() * float(self._random.random())
+            goals = [goal for _ in shard.arrays]
+            ids = [array.heaviest_chunks(goal) for array in shard.arrays]
         elif kind == "changed":
             ids = [array.changed_chunks() for array in shard.arrays]
         else:

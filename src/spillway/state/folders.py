@@ -2,14 +2,21 @@
 
 import json
 import os
+import shutil
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from spillway.errors import StateMemoryError
 from spillway.state.locks import LOCK
 from spillway.state.memory import memory_error
+
+TEMPORARY_CHECKPOINT = "spillway-checkpoint-"
+"""How the names of Spark's folders begin that a run makes when none is named, among the system's temporary files."""
+
+MUCH_BYTES = 10**9
+"""More than this kept by runs that have ended is much, whatever the file system has free."""
 
 _SHARED_MEMORY = Path("/dev/shm")
 _OWNER = "owner.json"
@@ -20,7 +27,7 @@ class Owner:
     """The run a state folder belongs to."""
 
     graph: str
-    pid: int
+    pid: int  # 0: the run has ended
     pid_started: int  # ticks since boot, so that a process number used again is told apart
     checkpoint: str  # what the run resumes from; empty if it cannot
 
@@ -39,7 +46,25 @@ class StateFolder:
 
     @property
     def can_resume(self) -> bool:
-        return self.owner is not None and bool(self.owner.checkpoint) and Path(self.owner.checkpoint).is_dir()
+        if self.owner is None or not self.owner.checkpoint:
+            return False
+        # Whether a checkpoint on another machine is still there cannot be seen from here.
+        return "://" in self.owner.checkpoint or Path(self.owner.checkpoint.removeprefix("file:")).is_dir()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The memory below a root that no living run uses."""
+
+    root: Path
+    folders: int
+    bytes: int
+    free_bytes: int  # on that file system
+
+    @property
+    def much(self) -> bool:
+        """Whether somebody should be told: over a quarter of what is free, or over a gigabyte."""
+        return self.bytes > min(self.free_bytes / 4, MUCH_BYTES)
 
 
 def default_root() -> Path:
@@ -50,18 +75,35 @@ def default_root() -> Path:
 
 def claim(folder: Path, *, graph: str, checkpoint: str = "") -> None:
     """Make ``folder`` this process's, for the run of ``graph``; refuse one that another living process uses."""
-    found = look_at(folder)
-    if found.in_use and found.owner is not None and found.owner.pid != os.getpid():
+    user = other_user(folder)
+    if user is not None:
         raise StateMemoryError(
-            f"State folder {folder} is in use by process {found.owner.pid}, which runs graph {found.owner.graph!r}. "
-            f"Stop that run first, or name another folder with state=."
+            f"State folder {folder} is in use by process {user.pid}, which runs graph {user.graph!r}. Stop that run "
+            f"first, or name another folder with state=."
         )
     owner = Owner(graph=graph, pid=os.getpid(), pid_started=_started(os.getpid()), checkpoint=checkpoint)
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / _OWNER).write_text(json.dumps(asdict(owner)))
-    except OSError as error:
-        raise memory_error(folder / _OWNER, error) from error
+    _write_owner(folder, owner)
+
+
+def make_temporary(prefix: str, *, graph: str) -> Path:
+    """A new folder below the default root, this process's from the start: killed, it leaves one that can be cleaned."""
+    default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=default_root()))
+    claim(folder, graph=graph)
+    return folder
+
+
+def release(folder: Path) -> None:
+    """End this process's claim on ``folder``: the run has ended, and what can be resumed stays."""
+    owner = look_at(folder).owner
+    if owner is not None and owner.pid == os.getpid():
+        _write_owner(folder, replace(owner, pid=0, pid_started=0))
+
+
+def other_user(folder: Path) -> Owner | None:
+    """The run of another living process that uses ``folder``."""
+    found = look_at(folder)
+    return found.owner if found.in_use and found.owner is not None and found.owner.pid != os.getpid() else None
 
 
 def wipe(folder: Path) -> None:
@@ -89,6 +131,26 @@ def look_at(folder: Path) -> StateFolder:
 def found_folders(root: Path) -> list[StateFolder]:
     """All state folders below a root."""
     return [look_at(path) for path in sorted(root.iterdir()) if path.is_dir()] if root.is_dir() else []
+
+
+def found_checkpoints() -> list[StateFolder]:
+    """Spark's folders of runs that were given none, wherever the system keeps temporary files."""
+    return [look_at(path) for path in sorted(Path(tempfile.gettempdir()).glob(f"{TEMPORARY_CHECKPOINT}*"))]
+
+
+def kept_memory(root: Path) -> Kept:
+    """How much memory below a root belongs to runs that have ended."""
+    ended = [folder for folder in found_folders(root) if folder.owner is not None and not folder.in_use]
+    free_bytes = shutil.disk_usage(root).free if root.is_dir() else 0
+    return Kept(root=root, folders=len(ended), bytes=sum(folder.bytes for folder in ended), free_bytes=free_bytes)
+
+
+def _write_owner(folder: Path, owner: Owner) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / _OWNER).write_text(json.dumps(asdict(owner)))
+    except OSError as error:
+        raise memory_error(folder / _OWNER, error) from error
 
 
 def _bytes_below(folder: Path) -> int:

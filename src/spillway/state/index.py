@@ -104,6 +104,9 @@ class KeyIndex:
     def refresh(self) -> None:
         self._slots.refresh()
 
+    def close(self) -> None:
+        self._slots.close()
+
     def _insert(self, wanted: Wanted, positions: Int64s) -> int:
         """Write what is new behind the keys there are; returns how many keys there would be."""
         start, count = 0, len(self)

@@ -12,9 +12,9 @@ only then may another kernel write. Whatever was touched and not published is st
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 
+from spillway.state.arithmetic import difference, total, wrapped
 from spillway.state.hashing import mix
 from spillway.state.prefetch import AHEAD, prefetch
 
@@ -25,7 +25,7 @@ CHUNK_SHIFT = 4
 # Columns of the table that describes chunks.
 MARK = 0  # the epoch in which the chunk was last touched
 BITS = 1  # which of its cells were touched in that epoch
-CHANGED = 2  # 1 if any cell differs from the saved copy
+CHANGED = 2  # 1 if any bit differs from the saved copy
 STAGED = 3  # 1 if it is in a backup that waits for its batch to be committed
 
 # Codes of the metrics that are kept per chunk.
@@ -89,23 +89,6 @@ def touched_cells(chunks: Any, ids: Any, epoch: int, out: Any) -> int:
     return count
 
 
-def _difference(a: Any, b: Any) -> Any:
-    """a - b; that of integers wraps around where it does not fit 64 bits."""
-    return a - b
-
-
-@overload(_difference, inline="always")
-def _compiled_difference(a: Any, b: Any) -> Any:
-    def of_integers(a: Any, b: Any) -> Any:
-        # Numba tells LLVM that signed numbers never overflow, and LLVM may then drop the test whether they did.
-        return np.int64(np.uint64(a) - np.uint64(b))
-
-    def of_floats(a: Any, b: Any) -> Any:
-        return a - b
-
-    return of_integers if isinstance(a, types.Integer) else of_floats
-
-
 @njit(inline="always")
 def _apart_at_worst(a: Any, b: Any) -> float:
     """|a - b|, and infinity where that is not a number: nothing bounds such an error, so it must not look small."""
@@ -133,8 +116,12 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
 
     ``gaps`` receives the chunk's part of the divergence: the sum of differences (L1), the sum of their squares
     (L2) or the largest one (MAX). Computing it afresh for touched chunks keeps it exact: no drift, and a
-    maximum that may also fall. Two cells that are both NaN are equal; one that is makes the gap infinite.
+    maximum that may also fall. Two cells that are both NaN are no distance apart; one that is makes the gap infinite.
+
+    Whether a chunk changed is a matter of bits: 0.0 and -0.0 are no distance apart, and still a backup that is to give
+    back what was there has to hold the one that is.
     """
+    live_bits, saved_bits = live.view(np.int64), saved.view(np.int64)
     for i in range(ids.size):
         if i + AHEAD < ids.size:
             ahead = ids[i + AHEAD]
@@ -147,25 +134,33 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
         changed = False
         doubtful = False  # a difference of integers wrapped around, or one of floats is not a number
         for j in range(first, first + CHUNK_CELLS):
-            difference = _difference(live[j], saved[j])
-            changed |= live[j] != saved[j]
-            doubtful |= ((difference < 0) != (live[j] < saved[j])) | np.isnan(difference)
-            gap = _counted(gap, abs(np.float64(difference)), metric)
+            apart = difference(live[j], saved[j])
+            changed |= live_bits[j] != saved_bits[j]
+            doubtful |= ((apart < 0) != (live[j] < saved[j])) | np.isnan(apart)
+            gap = _counted(gap, abs(np.float64(apart)), metric)
         if doubtful:
             gap = 0.0
-            changed = False
             for j in range(first, first + CHUNK_CELLS):
-                at_worst = _apart_at_worst(live[j], saved[j])
-                changed |= at_worst > 0.0
-                gap = _counted(gap, at_worst, metric)
+                gap = _counted(gap, _apart_at_worst(live[j], saved[j]), metric)
         chunks[chunk, CHANGED] = changed
         gaps[chunk] = gap
 
 
 @njit(cache=True)
-def add_at(live: Any, cells: Any, amounts: Any) -> None:
+def add_at(live: Any, cells: Any, amounts: Any) -> int:
+    """Add the amounts to the cells, one after the other; returns -1.
+
+    If a sum of integers does not fit its cell, nothing is added: returns the place of the first that does not.
+    """
     for i in range(cells.size):
-        live[cells[i]] += amounts[i]
+        had = live[cells[i]]
+        added = total(had, amounts[i])
+        if wrapped(had, amounts[i], added):
+            for j in range(i):
+                live[cells[j]] = difference(live[cells[j]], amounts[j])
+            return i
+        live[cells[i]] = added
+    return -1
 
 
 @njit(cache=True)

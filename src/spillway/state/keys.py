@@ -203,11 +203,19 @@ def _integers(keys: Keys) -> Int64s:
             raise InputError(
                 f"Keys must be integers here, in one dimension; an array of {keys.dtype} and shape {keys.shape} came."
             )
+        _check_fitting(keys)
         return np.ascontiguousarray(keys, dtype=np.int64)
     column = _column(keys)
     if not pa.types.is_integer(column.type):
         raise InputError(f"A key must be an integer here; a column of {column.type} came.")
+    _check_fitting(np.asarray(column))
     return np.asarray(column.cast(pa.int64(), safe=False))
+
+
+def _check_fitting(numbers: npt.NDArray[Any]) -> None:
+    """Refuse unsigned keys that would come back as negative ones."""
+    if numbers.dtype == np.uint64 and numbers.size and numbers.max() > np.iinfo(np.int64).max:
+        raise InputError(f"A key must fit int64; {numbers.max()} came. Make it a string, or a hash of it the key.")
 
 
 def _strings(keys: Keys) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:

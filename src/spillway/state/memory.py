@@ -18,12 +18,12 @@ import errno
 import mmap
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spillway.errors import StateMemoryError
+from spillway.errors import StateError, StateMemoryError
 
 Identity = tuple[int, int]  # inode and size in bytes
 
@@ -107,6 +107,21 @@ class Region:
         """Put the file made by ``replace`` in this region's place, atomically."""
         os.replace(self._replacement(), self.path)
         self._map()
+
+    def close(self) -> None:
+        """Let go of the mapping and its file handle; may be repeated. An array handed out before keeps both."""
+        self.__dict__.pop("array", None)
+
+    if not TYPE_CHECKING:  # a checker would believe that a region has whatever attribute is asked for
+
+        def __getattr__(self, name: str) -> Any:
+            # Only asked for what is not there, so that an open region pays nothing for it.
+            if name == "array":
+                raise StateError(
+                    f"State folder {self.path.parent} was closed: the run that had it open has lost, opened again or "
+                    f"given up that memory. Ask the run for the shard again."
+                )
+            raise AttributeError(name)
 
     def _replacement(self) -> Path:
         return self.path.with_name(f"{self.path.name}.new")

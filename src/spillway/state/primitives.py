@@ -8,6 +8,7 @@ sequence of updates, backups, rollbacks and recoveries, where a missing key coun
     l1    sum of |s_i - b_i|            l2    square root of the sum of (s_i - b_i)^2
     max   largest |s_i - b_i|           keys  number of keys in s and not in b
 
+Integers are summed exactly: what would not fit 64 bits is refused (see ``fitting``), and the batch with it.
 Where a difference is not a number (one side is NaN) it counts as infinite; two that are both NaN count as equal.
 ``check_primitive`` holds every primitive to this, a user's own included.
 """
@@ -21,8 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import GraphError, StateError, StateMemoryError
-from spillway.state import kernels
+from spillway.state import fitting, kernels
 from spillway.state.arrays import Cells
+from spillway.state.fitting import LEAST, MOST, CellType, Numbers
 from spillway.state.index import KeyIndex
 from spillway.state.keys import Int64s, Keys, KeyType
 from spillway.state.shard import Shard
@@ -40,9 +42,6 @@ __all__ = [
 ]
 
 Metric = Literal["l1", "l2", "max", "keys"]
-CellType = Literal["int64", "float64"]
-Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-
 CELLS_MAX = 2**40
 
 T = TypeVar("T")
@@ -53,11 +52,13 @@ class Primitive(ABC):
 
     metric: Metric
     _shard: Shard | None = None
+    _operator = ""
+    _name = ""
 
-    def bind(self, shard: Shard, name: str) -> Self:
-        """A copy of this declaration that works on ``shard``."""
+    def bind(self, shard: Shard, name: str, *, operator: str = "") -> Self:
+        """A copy of this declaration that works on ``shard``; ``operator`` is whose state it is, for errors to say."""
         bound = copy.copy(self)
-        bound._shard = shard
+        bound._shard, bound._operator, bound._name = shard, operator, name
         bound._allocate(shard, name)
         return bound
 
@@ -71,6 +72,12 @@ class Primitive(ABC):
 
     @abstractmethod
     def _allocate(self, shard: Shard, name: str) -> None: ...
+
+    def _who(self) -> str:
+        """What errors call it."""
+        if not self._operator:
+            return self.describe()
+        return f"Operator {self._operator!r}: state {self._name!r}, {self.describe()},"
 
     def _check_changing(self) -> None:
         """Refuse a change outside of a batch: no rollback could undo it, and no divergence would count it."""
@@ -105,7 +112,12 @@ class _Fixed(Primitive):
 
     def _add(self, cells: Int64s, amounts: Any) -> None:
         numbers = self._touch(cells, amounts)
-        kernels.add_at(self._bound().live, cells, numbers)
+        live = self._bound().live
+        place = kernels.add_at(live, cells, numbers)
+        if place >= 0:
+            cell = int(cells[place])
+            where, had = self._where(cell), int(live[cell])
+            raise fitting.sum_refused(self._who(), where, had=had, cells=cells, numbers=numbers, place=place)
 
     def _set(self, cells: Int64s, values: Any) -> None:
         numbers = self._touch(cells, values)
@@ -115,10 +127,13 @@ class _Fixed(Primitive):
         """The numbers, one per cell; they may be written once this returns, and if it refuses nothing has changed."""
         self._check_changing()
         bound = self._bound()
-        _check_range(self, cells, self.length)
-        checked = _amounts(self, numbers, cells.size, self.dtype)
+        fitting.check_range(self._who(), cells, self.length)
+        checked = fitting.given_numbers(self._who(), numbers, cells.size, self.dtype)
         bound.touch(cells)
         return checked
+
+    def _where(self, cell: int) -> str:
+        return f" in cell {cell}"
 
     def _view(self) -> npt.NDArray[Any]:
         view = self._bound().live.view()
@@ -128,6 +143,9 @@ class _Fixed(Primitive):
 
 class Number(_Fixed):
     """One number. Declared on an operator's class it reads and writes like a plain attribute.
+
+    It reads as one of Python's own numbers, which have no end, and a sum that does not fit is refused when it is
+    written. Adding one of numpy's makes numpy add them, and wrap around: use ``.item()`` or ``.as_py()``.
 
     >>> class Total(Operator):                     # doctest: +SKIP
     ...     total = Number()
@@ -158,6 +176,9 @@ class Number(_Fixed):
         return cast(float, self._bound().live[0].item())
 
     def write(self, value: float) -> None:
+        if self.dtype == "int64" and isinstance(value, int | np.integer) and not LEAST <= int(value) <= MOST:
+            had = int(self.read())
+            raise fitting.does_not_fit(self._who(), "", had=had, added=int(value) - had)
         self._set(np.zeros(1, np.int64), value)
 
     def _of(self, instance: object) -> "Number":
@@ -173,11 +194,11 @@ class Vector(_Fixed):
 
     def add(self, cells: Int64s, amounts: Any) -> None:
         """Add ``amounts`` (one each, or one for all) to the given cells; a cell may be named twice."""
-        self._add(_positions(self, cells), amounts)
+        self._add(fitting.positions(self._who(), cells), amounts)
 
     def set(self, cells: Int64s, values: Any) -> None:
         """Give the cells these values (one each, or one for all); of a cell named twice the last one stays."""
-        self._set(_positions(self, cells), values)
+        self._set(fitting.positions(self._who(), cells), values)
 
     def read(self) -> npt.NDArray[Any]:
         """All cells, as a read-only view of live memory: copy what must outlast the batch."""
@@ -212,12 +233,16 @@ class Matrix(_Fixed):
         return self._view().reshape(self.rows, self.columns)
 
     def _flat(self, rows: Int64s, columns: Int64s) -> Int64s:
-        rows, columns = _positions(self, rows), _positions(self, columns)
+        who = self._who()
+        rows, columns = fitting.positions(who, rows), fitting.positions(who, columns)
         if rows.size != columns.size:
-            raise StateError(f"{self.describe()} got {rows.size} rows and {columns.size} columns: name them in pairs.")
-        _check_range(self, rows, self.rows)
-        _check_range(self, columns, self.columns)
+            raise StateError(f"{who} got {rows.size} rows and {columns.size} columns: name them in pairs.")
+        fitting.check_range(who, rows, self.rows)
+        fitting.check_range(who, columns, self.columns)
         return rows * self.columns + columns
+
+    def _where(self, cell: int) -> str:
+        return f" in row {cell // self.columns}, column {cell % self.columns}"
 
 
 class _Keyed(Primitive):
@@ -258,8 +283,15 @@ class HashTable(_Keyed):
 
     def add(self, keys: Keys, amounts: Any) -> None:
         """Add ``amounts`` (one each, or one for all) to the numbers of the given keys; a key may be named twice."""
+        before = len(self)
         cells, numbers = self._enter(keys, amounts)
-        kernels.add_at(self._values().live, cells, numbers)
+        live = self._values().live
+        place = kernels.add_at(live, cells, numbers)
+        if place >= 0:
+            (key,) = self._keys().take(cells[place : place + 1]).to_pylist()
+            where, had = f" for key {key!r}", int(live[cells[place]])
+            self._forget(before)
+            raise fitting.sum_refused(self._who(), where, had=had, cells=cells, numbers=numbers, place=place)
 
     def set(self, keys: Keys, values: Any) -> None:
         """Give the keys these numbers (one each, or one for all); of a key named twice the last one stays."""
@@ -290,17 +322,21 @@ class HashTable(_Keyed):
         self._check_changing()
         index, values = self._keys(), self._values()
         wanted = index.wanted(keys)
-        checked = _amounts(self, numbers, len(wanted[0]), self.dtype)
+        checked = fitting.given_numbers(self._who(), numbers, len(wanted[0]), self.dtype)
         before = len(index)
-        positions = index.insert(wanted)
+        cells = index.insert(wanted)
         try:
             values.resize(len(index))
-            values.touch(positions)
+            values.touch(cells)
         except StateMemoryError:
-            index.forget(before)
-            values.resize(before)
+            self._forget(before)
             raise
-        return positions, checked
+        return cells, checked
+
+    def _forget(self, count: int) -> None:
+        """Drop the keys at or beyond position ``count``, whose cells are zero."""
+        self._keys().forget(count)
+        self._values().resize(count)
 
     def _values(self) -> Cells:
         return _bound(self, self._cells)
@@ -356,31 +392,3 @@ def _bound(of: Primitive, part: T | None) -> T:
 
 def _outside_a_batch(of: Primitive) -> StateError:
     return StateError(f"A {type(of).__name__} was used outside a batch: state lives only inside process().")
-
-
-def _positions(of: Primitive, cells: Any) -> Int64s:
-    array = np.asarray(cells)
-    if array.size and array.dtype.kind not in "iu":
-        raise StateError(f"{of.describe()} has positions that are integers; {array.dtype} came.")
-    return np.ascontiguousarray(array.ravel(), dtype=np.int64)
-
-
-def _amounts(of: Primitive, amounts: Any, count: int, dtype: CellType) -> Numbers:
-    array = np.asarray(amounts)
-    if array.size and not np.can_cast(array.dtype, dtype, "same_kind"):
-        raise StateError(
-            f"{of.describe()} holds {dtype}; numbers of {array.dtype} came, which do not always fit. Convert them, or "
-            f"declare another dtype."
-        )
-    if array.ndim == 0:
-        return np.full(count, array, dtype=dtype)
-    if array.size != count:
-        raise StateError(f"{of.describe()} takes one number each, or one for all: {count} cells, {array.size} numbers.")
-    return cast(Numbers, np.ascontiguousarray(array.ravel(), dtype=dtype))
-
-
-def _check_range(of: Primitive, cells: Int64s, length: int) -> None:
-    if cells.size and not (int(cells.min()) >= 0 and int(cells.max()) < length):
-        raise StateError(
-            f"{of.describe()} has positions 0 to {length - 1}; {int(cells.min())} to {int(cells.max())} were asked for."
-        )

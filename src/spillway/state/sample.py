@@ -97,7 +97,7 @@ class Sample(Primitive):
         return len(self._table)
 
     def _allocate(self, shard: Shard, name: str) -> None:
-        self._table = self._table.bind(shard, name)
+        self._table = self._table.bind(shard, name, operator=self._operator)
 
 
 @njit(cache=True)

@@ -36,10 +36,10 @@ shards are kept mapped between batches (a fresh mapping pays a page fault for ev
 the lock first maps again what another process made larger or replaced. A folder that was wiped meanwhile is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,30 +48,12 @@ from spillway.errors import GraphError, StateError
 from spillway.state.appended import Appended
 from spillway.state.arrays import SCALARS, Array, Cells
 from spillway.state.boot import this_boot
+from spillway.state.derived import Derived, ValidCounts
 from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, NOWHERE, UNDONE, Word, open_header
 from spillway.state.locks import LOCK, holding
 from spillway.state.memory import Region, memory_error
 
 __all__ = ["NONE", "NO_UNDO", "Derived", "Shard", "ValidCounts"]
-
-ValidCounts = npt.NDArray[np.int64]
-"""For each chunk loaded from a backup: the array's length when that chunk was saved; -1 for a chunk that is missing.
-
-Elements of the chunk at or beyond it are unknown. All alike unless the backup was damaged.
-"""
-
-
-class Derived(Protocol):
-    """Memory that can be rebuilt from the arrays, such as the index of a table."""
-
-    def rollback(self) -> None: ...
-    def clear(self) -> None: ...
-    def forget_aside(self) -> None: ...
-    def rebuild(self, valid_counts: Mapping[str, ValidCounts]) -> None: ...
-    def reset(self) -> None: ...
-    def refresh(self) -> None: ...
-    @property
-    def bytes(self) -> int: ...
 
 
 class Shard:
@@ -136,7 +118,9 @@ class Shard:
 
     @property
     def can_roll_back(self) -> bool:
-        return int(self._header.array[Word.UNDO_VERSION]) != NO_UNDO
+        """Whether there is a batch to undo; who is killed in ``begin`` or ``rollback`` may leave the undo of none."""
+        undo = int(self._header.array[Word.UNDO_VERSION])
+        return undo != NO_UNDO and (self.torn or undo != self.version)
 
     @property
     def epoch(self) -> int:
@@ -220,6 +204,12 @@ class Shard:
     def current(self) -> bool:
         """Whether the folder is still the one that was mapped: it may have been wiped and made anew."""
         return self._header_inode() == self._inode
+
+    def close(self) -> None:
+        """Let go of all mappings and their file handles now, not when garbage is collected; may be repeated."""
+        for part in self._parts():
+            part.close()
+        self._header.close()
 
     def begin(self, batch: int) -> None:
         words = self._header.array

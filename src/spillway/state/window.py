@@ -5,9 +5,15 @@ A tuple is a row of ``columns`` numbers. The ring of the group at position g is 
 one slot and one count, an old one leaves by being overwritten, and a partial backup holds only the slots that changed.
 
 Divergence is counted in tuples: how many each group was given that its backup does not know of (``l1``: of all groups
-together, ``max``: of the worst). If a backup left some counts out, the ring recovered is one whose next rows overwrite
-the newest instead of the oldest: from then on it differs from the true one in at most so many rows, until those have
-left it. Rows are not measured, so every backup holds all that changed.
+together, ``max``: of the worst). A backup holds of a group both its count and its rows, or neither: chunk c of the
+counts is that of the groups 16c to 16c+15, whose rings are exactly chunks c·stride to (c+1)·stride - 1 of the rows, if
+a ring has stride cells; so rows follow their counts, and only those are measured. Hence
+
+    a recovered group is the group as it was when an earlier batch ended, and lacks as many tuples as its count does
+
+which other tuples then enter as they would have then. (Were rows saved without their count, the next ones would
+overwrite the newest instead of the oldest, and a ring would hold rows of the future of its count.) A backup that was
+damaged can still give such a mixture, where a chunk had to be taken from an older one: ``sort_rows``.
 
 >>> Window(5, 2, key="string").describe()
 'Window(5x2,string,l1)'
@@ -100,6 +106,27 @@ class Window(Primitive):
             raise StateError(f"{self.describe()} takes one row for each key: {positions.size} keys, {len(given)} rows.")
         _push(self.rings, self.counts, positions, given)
 
+    def sort_rows(self, column: int) -> int:
+        """Put the rows of each group in the order of a column, the least one oldest; returns in how many they were not.
+
+        For windows whose rows come in that order. Where a damaged backup gave an older count or older rows, the rows
+        are still such as were pushed, each slot's another one, but they no longer lie in order of age: one would be
+        overwritten before its time, and another stay beyond it. In order again they are a part of what was pushed, so
+        no window of time holds more of them than it did. Zero among negative numbers counts as a row that was never
+        written, and becomes minus infinity; a true row that comes after them at zero is given up with it.
+        """
+        self._check_changing()
+        mixed = np.empty(len(self), np.int64)
+        count = _find_unsorted(self.rings, self.counts, column, mixed) if len(self) else 0
+        for group in self.enter(self._parts()[2].take(mixed[:count])).tolist():
+            held = min(int(self.counts[group]), self.rows)
+            slots = (self.counts[group] - held + np.arange(held)) % self.rows
+            rows = self.rings[group, slots]
+            if (rows[:, column] < 0.0).any():
+                rows[rows[:, column] == 0.0, column] = -np.inf
+            self.rings[group, slots] = rows[np.argsort(rows[:, column], kind="stable")]
+        return count
+
     def newest(self, keys: Keys) -> tuple[Float64s, Int64s]:
         """The rows of each key's group, oldest first, and how many there are: (keys, rows, columns), (keys,).
 
@@ -137,6 +164,7 @@ class Window(Primitive):
     def _allocate(self, shard: Shard, name: str) -> None:
         self._counts = shard.cells(f"{name}-counts", dtype="int64", metric=self.metric)
         self._cells = shard.cells(f"{name}-rows", dtype="float64", metric=None)
+        self._cells.follow(self._counts, chunks_per_leader=self._stride)
         groups = _Groups(self._counts, self._cells, self._stride)
         # The index asks of the cells at its positions only that they be kept or dropped with their keys.
         self._index = KeyIndex(shard, name, key=self.key, counted=False, values=cast(Cells, groups))
@@ -175,3 +203,22 @@ def _copy_newest(rings: Any, counts: Any, groups: Any, out: Any, held: Any) -> N
         held[i] = min(total, rows)
         for j in range(held[i]):
             out[i, j] = rings[group, (total - held[i] + j) % rows]
+
+
+@njit(cache=True)
+def _find_unsorted(rings: Any, counts: Any, column: int, out: Any) -> int:
+    """The groups whose rows do not ascend in a column from the oldest on, or have zero after or before less."""
+    rows = rings.shape[1]
+    count = 0
+    for group in range(counts.size):
+        total = counts[group]
+        last, least, zero = -np.inf, 0.0, False
+        for n in range(max(total - rows, 0), total):
+            value = rings[group, n % rows, column]
+            least, zero = min(least, value), zero | (value == 0.0)
+            if value < last or (zero and least < 0.0):
+                out[count] = group
+                count += 1
+                break
+            last = value
+    return count

@@ -1,0 +1,93 @@
+"""Whether tuples are numbered as their source promises: every one, none twice, ascending from batch to batch.
+
+Replay, order and windows rest on ``seq``. What can be seen cheaply is looked at: in a task that every tuple has a
+number and none has that of another, and, by whoever drives the batches, that the parts of a feed follow each other and
+that every batch begins behind the one before. Two tuples of one number in different tasks of a streaming DataFrame are
+not noticed: for that they would have to be brought together.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spillway.errors import InputError
+from spillway.graph.feeds import SEQ
+from spillway.graph.graph import Source
+from spillway.records.ranges import SourceRange
+
+_EXAMPLES_MAX = 3
+
+
+class Numbering:
+    """The numbers of what one task reads of one source in one batch.
+
+    ``ordered`` says that its part follows the one before, as pieces of a feed do; ``name`` is for messages.
+    """
+
+    def __init__(self, source: Source, *, batch: int, part: int, name: str, ordered: bool) -> None:
+        self._source = source
+        self._batch = batch
+        self._part = part
+        self._name = name
+        self._ordered = ordered
+        self._seqs: list[npt.NDArray[np.int64]] = []
+
+    def see(self, tuples: pa.RecordBatch) -> None:
+        """Some tuples of the part; refused if one has no number."""
+        missing = tuples[SEQ].null_count
+        if missing:
+            raise InputError(
+                f"{numbered_by(self._source)} and must not be null; it is in {missing:,} of {tuples.num_rows:,} tuples "
+                f"of batch {self._batch}, {self._name}. Number them, or drop them before the source."
+            )
+        if tuples.num_rows:
+            self._seqs.append(np.asarray(tuples[SEQ]))
+
+    def done(self) -> SourceRange | None:
+        """All tuples were seen: the range of their numbers; refused if one occurs twice."""
+        if not self._seqs:
+            return None
+        seqs = np.concatenate(self._seqs)
+        if not (seqs[1:] > seqs[:-1]).all():
+            self._check_different(np.sort(seqs))
+        return SourceRange(
+            source=self._source.name,
+            batch=self._batch,
+            part=self._part,
+            name=self._name,
+            ordered=self._ordered,
+            tuples=seqs.size,
+            first=int(seqs.min()),
+            last=int(seqs.max()),
+        )
+
+    def _check_different(self, ascending: npt.NDArray[np.int64]) -> None:
+        again = ascending[1:][ascending[1:] == ascending[:-1]]
+        if again.size:
+            examples = ", ".join(map(str, np.unique(again)[:_EXAMPLES_MAX]))
+            raise InputError(
+                f"{numbered_by(self._source)} and must be another one in each; {again.size:,} of {ascending.size:,} in "
+                f"batch {self._batch}, {self._name}, have one that another has (such as {examples}). Drop what came "
+                f"twice before the source, or number tuples anew."
+            )
+
+
+def check_numbers(source: Source, ranges: Iterable[SourceRange], *, before: int | None) -> None:
+    """Refuse a batch whose numbers do not follow those of earlier batches, or, in a feed, those of its own parts."""
+    found = sorted(ranges, key=lambda part: part.part)
+    last, of = before, "an earlier batch"
+    for part in found:
+        if last is not None and part.first <= last:
+            raise InputError(
+                f"{numbered_by(source)} and must ascend strictly; {part.name} of batch {part.batch} begins with "
+                f"{part.first}, and {of} went up to {last}. Tuples came twice or too late: drop them before the "
+                f"source, or number tuples anew."
+            )
+        if part.ordered:
+            last, of = part.last, part.name
+
+
+def numbered_by(source: Source) -> str:
+    return f"Source {source.name!r}: column {source.seq!r} numbers tuples"
