@@ -40,8 +40,10 @@ class Fault(StrEnum):
     LEFTOVER = "leftover"  # a task of the last batch, given up by Spark, starts over and dies at a step
     STALE = "stale"  # a task of the batch before the last starts over
     DAMAGE = "damage"  # a file of the backups is damaged
+    OLDER_COPY = "older-copy"  # the backups of a shard are put back as they once were
 
 
+_TAMPERING = (Fault.DAMAGE, Fault.OLDER_COPY)
 _LOSSES = (Fault.WIPE, Fault.LOSE_OPERATOR, Fault.LOSE_SHARD)  # chosen twice as often as others
 
 
@@ -80,12 +82,13 @@ class Faults:
             Fault.LEFTOVER: self._leave_over,
             Fault.STALE: self._come_late,
             Fault.DAMAGE: self._damage,
+            Fault.OLDER_COPY: self._put_back,
         }
-        self._damages = random.random() < 0.25  # otherwise nothing may ever be reported as damaged
+        self._tampers = random.random() < 0.25  # otherwise nothing may ever be reported as damaged
 
     def strike(self, batch: int) -> Event:
         """Choose a fault and let it happen."""
-        faults = [*_LOSSES, *(fault for fault in Fault if self._damages or fault is not Fault.DAMAGE)]
+        faults = [*_LOSSES, *(fault for fault in Fault if self._tampers or fault not in _TAMPERING)]
         fault = self._pick(faults)
         told = len(self._world.story)
         self._world.story.append(f"{fault} …")
@@ -201,7 +204,7 @@ class Faults:
             self._world.attempt()
         except Killed:
             self._world.files.arm(None)
-            self._world.restart()
+            self._world.restart(killed=True)
             return where, True
         finally:
             self._world.files.arm(None)
@@ -244,14 +247,28 @@ class Faults:
             return "no file", False
         path, damage, place = self._pick(paths), self._pick(tuple(Damage)), float(self._random.random())
         world.files.damage(path, damage, place=place)
-        _, _, operator, folder, name = path.strip("/").split("/")
+        self._note_tampering(path)
+        return f"{damage} {path}", True
+
+    def _put_back(self) -> tuple[str, bool]:
+        """The folder of one shard, of its items or of some feedback, becomes again what it was after some batch."""
+        world = self._world
+        folders = sorted({path.rpartition("/")[0] for path in world.files.store})
+        if not folders or not world.copies:
+            return "no file", False
+        folder, copy = self._pick(folders), self._pick(world.copies)
+        world.files.put_back(folder, copy)
+        self._note_tampering(f"{folder}/")
+        return folder, True
+
+    def _note_tampering(self, path: str) -> None:
+        _, _, operator, folder, _ = path.lstrip("/").split("/")
         if operator.startswith("."):
-            world.judge.feedback_tampered = True
-        else:
-            shard = int(folder.removeprefix("items-").partition("-")[0])
-            if (operator, shard) in world.judge.memories:
-                world.judge.memories[operator, shard].tampered = True
-        return f"{damage} {operator}/{folder}/{name}", True
+            self._world.judge.feedback_tampered = True
+            return
+        shard = int(folder.removeprefix("items-").partition("-")[0])
+        if (operator, shard) in self._world.judge.memories:
+            self._world.judge.memories[operator, shard].tampered = True
 
     # -- choices ----------------------------------------------------------------------------------------------
 

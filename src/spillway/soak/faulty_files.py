@@ -73,6 +73,14 @@ class FaultyFiles(MemoryFileSystem):  # type: ignore[misc]
             data[at] ^= 1 << int(place * 8 * len(data)) % 8
         super().pipe_file(path, bytes(data))
 
+    def put_back(self, folder: str, copy: dict[str, bytes]) -> None:
+        """Let a folder be again what it is in a copy of all files (see ``content``)."""
+        for path in [path for path in self.store if path.startswith(f"{folder}/")]:
+            del self.store[path]
+        for path, data in copy.items():
+            if path.startswith(f"{folder}/"):
+                super().pipe_file(path, data)
+
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
         self._change(lambda: super(FaultyFiles, self).pipe_file(path, value, mode, **options))
 

@@ -1,7 +1,7 @@
 """A local run that notes what each shard was given and what it put out, in the attempt that counted."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from spillway.graph.graph import CheckedGraph, Edge, Graph
 from spillway.graph.stages import Stage
 from spillway.local.run import LocalRun
 from spillway.operators.feedback import Mailbox, Taken
+from spillway.operators.numbering import Numbering
 from spillway.operators.opened import open_items
 from spillway.operators.operator import Operator, Out
 from spillway.operators.segment import Leaving, Segment
@@ -88,9 +89,20 @@ class RecordedRun(LocalRun):
     """A local run whose last attempt at a batch can be looked at, task by task; ``sent`` is for all runs of a graph."""
 
     def __init__(
-        self, graph: Graph, sent: Sent, *, state: Path, backups: str | None, batch: int, clock: Clock, observe: Observer
+        self,
+        graph: Graph,
+        sent: Sent,
+        *,
+        state: Path,
+        backups: str,
+        checkpoint: str,
+        batch: int,
+        clock: Clock,
+        observe: Observer,
     ) -> None:
-        super().__init__(graph, state=state, backups=backups, batch=batch, clock=clock, observe=observe)
+        super().__init__(
+            graph, state=state, backups=backups, checkpoint=checkpoint, batch=batch, clock=clock, observe=observe
+        )
         self._mailbox: RecordedMailbox = RecordedMailbox(self._graph, sent, state=state, backups=backups)
         self.sent = sent
         self.tasks: dict[tuple[str, int], RecordedSegment] = {}
@@ -119,7 +131,11 @@ class RecordedRun(LocalRun):
         finally:
             self.batch = now
 
-    def _segment(self, stage: Stage, index: int) -> Segment:
+    def abandon(self) -> None:
+        """Be gone as a killed process is: memory is unmapped, and nothing is written."""
+        self._let_go()
+
+    def _segment(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Segment:
         segment = RecordedSegment(
             self._graph,
             stage,
@@ -129,6 +145,7 @@ class RecordedRun(LocalRun):
             open_shard=self._open_shard,
             open_items=partial(open_items, graph=self._graph, backups=self._backups),
             mailbox=self._mailbox,
+            reads=reads,
         )
         self.task = self._mailbox.task = segment
         for name in segment.keepers:

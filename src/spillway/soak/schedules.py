@@ -84,6 +84,9 @@ class _Schedule:
             return self._result(world, self._run(world))
         except Exception as error:
             raise PromiseBrokenError(self._tell(error)) from error
+        finally:
+            if self._world is not None:
+                self._world.close()
 
     def _run(self, world: World) -> str:
         """All batches; returns the error that rightly ended it, if one did."""

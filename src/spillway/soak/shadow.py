@@ -62,6 +62,10 @@ class Shadow:
         self._lives = 0
         self._opened = self._open()
 
+    def close(self) -> None:
+        """Let go of its memory."""
+        self._opened.close()
+
     @property
     def operator(self) -> Operator:
         """The operator at work, to look at its state."""
@@ -74,6 +78,7 @@ class Shadow:
         """Hold exactly these batches; what it puts out for the last of them."""
         known = len(self._applied)
         if known >= len(given) or any(mine is not theirs for mine, theirs in zip(self._applied, given, strict=False)):
+            self._opened.close()
             self._opened = self._open()
             self._applied = []
             known = 0

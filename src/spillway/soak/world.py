@@ -31,10 +31,13 @@ class World:
     def __init__(self, plan: Plan, folder: Path, random: np.random.Generator) -> None:
         self.plan = plan
         self.memory = folder / "memory"
+        self._checkpoint = folder / "checkpoint"
         self.files = FaultyFiles(name=f"{folder.name}-backups")
         self._unbroken = FaultyFiles(name=f"{folder.name}-unbroken")
         self.clock = ManualClock(now_s=1e9)
         self.story: list[str] = []
+        self.copies: list[dict[str, bytes]] = []
+        """Of all backups, one after each batch."""
         self.backups = self.rollbacks = 0
         self.crash: tuple[str, int, Step] | None = None
         """The operator, shard and step at which the next attempt dies."""
@@ -44,7 +47,8 @@ class World:
         self._ideal = self._run_without_faults() if plan.exact or random.random() < 0.3 else None
         self._sent: Sent = {}
         self.run = self._new_run(0)
-        self.judge = Judge(plan, self.run.graph, self._shadows(folder / "shadows"))
+        self._shadows = self._make_shadows(folder / "shadows")
+        self.judge = Judge(plan, self.run.graph, self._shadows)
 
     @property
     def graph(self) -> CheckedGraph:
@@ -74,11 +78,21 @@ class World:
         self.rollbacks += sum(shard.rolled_back for shard in progress)
         self.judge.check(batch, self.run, progress)
         self._check_outputs(batch)
+        self.copies.append(self.files.content)
 
-    def restart(self) -> None:
+    def restart(self, *, killed: bool = False) -> None:
         """A new process opens the same folders."""
-        self.run.close()
+        if killed:
+            self.run.abandon()
+        else:
+            self.run.close()
         self.run = self._new_run(self.run.batch)
+
+    def close(self) -> None:
+        """Let go of all memory."""
+        self.run.close()
+        for shadow in self._shadows.values():
+            shadow.close()
 
     def note_cut_short(self) -> None:
         """An attempt ended: if a shard was being opened, that was cut short."""
@@ -122,6 +136,7 @@ class World:
             self._sent,
             state=self.memory,
             backups=self.files.address,
+            checkpoint=str(self._checkpoint),
             batch=batch,
             clock=self.clock,
             observe=self.observe,
@@ -137,7 +152,7 @@ class World:
                 found.append(dict(self._outputs))
         return found
 
-    def _shadows(self, folder: Path) -> dict[Place, Shadow]:
+    def _make_shadows(self, folder: Path) -> dict[Place, Shadow]:
         watch = EndedWindows()
         making = Making(watch=watch, times=self.plan.times, protected=False)
         graph = self.plan.graph(making, self._collect).checked()
