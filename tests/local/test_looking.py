@@ -42,6 +42,10 @@ def test_memory_that_was_lost_is_not_shown_as_empty(tmp_path: Path) -> None:
         run.wipe()
         with pytest.raises(StateError, match=r"Operator 'count', shard 0, has no memory in .*: it was lost"):
             run.shard("count", 0)
-        assert {path.name for path in run.state.rglob("*") if path.is_file()} == {"owner.json", ".0000.lock", ".0001.lock"}
+        assert {path.name for path in run.state.rglob("*") if path.is_file()} == {
+            "owner.json",
+            ".0000.lock",
+            ".0001.lock",
+        }
         run.step()
         assert total(run) == 2 * ROWS
