@@ -168,11 +168,13 @@ class Judge:
         """A tuple that is put out is numbered like one that came in; before the first, and after a loss, it is -1."""
         ends = self._plan.seqs(batch)
         exact = isinstance(memory.kept.protection, Exact | UpstreamBackup)
-        unnumbered = not memory.had_numbers(batch) or (memory.losses and not exact) or memory.got_unnumbered(batch)
         for out in outs:
             for seq in set(out.batch[SEQ].to_pylist()):
                 known = ends is not None and ends[0] <= seq <= ends[1]
-                known |= seq == -1 and bool(unnumbered)
+                if not known and seq == -1:
+                    # Whoever gets a tuple without a number may hand that on.
+                    came = memory.numbers(batch)
+                    known = not came or -1 in came or (memory.losses > 0 and not exact)
                 demand(known, f"{memory.name} put out seq {seq} in batch {batch}; up to then it was {ends}")
 
     def _check_feedback(

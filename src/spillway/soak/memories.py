@@ -68,14 +68,10 @@ class Memory:
             return self.holds
         return tuple(range(batch + 1))
 
-    def had_numbers(self, batch: int) -> bool:
-        """Whether a tuple with a number has reached it up to a batch."""
+    def numbers(self, batch: int) -> set[int]:
+        """The numbers of all tuples that have reached it up to a batch."""
         parts = (part for earlier in range(batch + 1) for _, part in self.given[earlier].tuples())
-        return any(seq != -1 for part in parts for seq in part[SEQ].to_pylist())
-
-    def got_unnumbered(self, batch: int) -> bool:
-        """Whether a batch had a tuple of an operator that could not number it."""
-        return any(-1 in part[SEQ].to_pylist() for _, part in self.given[batch].tuples())
+        return {seq for part in parts for seq in part[SEQ].to_pylist()}
 
     # -- events -----------------------------------------------------------------------------------------------
 
