@@ -56,6 +56,8 @@ class Judge:
         }
         self.feedback_wiped_to = -1  # feedback of batches up to this one may be gone with memory
         self.feedback_tampered = False
+        # Some operators speak before their first tuple, when they know no number, and others hand on what they say.
+        self._unnumbered = any(kept.speaks_first for kept in plan.kept)
         self.worst = 0.0
         """The largest part of what was allowed that any shard was off by."""
         self._hops: dict[str, dict[int, Hops]] = defaultdict(dict)
@@ -165,16 +167,12 @@ class Judge:
         demand(bool((low >= 0).all()), f"{memory.name} put out an estimate too low by {-low.min()} in batch {batch}")
 
     def _check_seqs(self, memory: Memory, batch: int, outs: list[Out]) -> None:
-        """A tuple that is put out is numbered like one that came in; before the first, and after a loss, it is -1."""
+        """A tuple that is put out is numbered like one that came in, or like one that had no number."""
         ends = self._plan.seqs(batch)
-        exact = isinstance(memory.kept.protection, Exact | UpstreamBackup)
         for out in outs:
             for seq in set(out.batch[SEQ].to_pylist()):
                 known = ends is not None and ends[0] <= seq <= ends[1]
-                if not known and seq == -1:
-                    # Whoever gets a tuple without a number may hand that on.
-                    came = memory.numbers(batch)
-                    known = not came or -1 in came or (memory.losses > 0 and not exact)
+                known |= seq == -1 and self._unnumbered
                 demand(known, f"{memory.name} put out seq {seq} in batch {batch}; up to then it was {ends}")
 
     def _check_feedback(

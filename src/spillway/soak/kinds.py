@@ -239,7 +239,7 @@ class Ripple(Block):
 
     def kept(self) -> list[Kept]:
         total = Kept(name=f"{self.name}-total", protection=Nothing(), shards=1)
-        return [self.keeps(rising=("left", "right"), confessions=("sums", "lost_max")), total]
+        return [self.keeps(rising=("left", "right"), confessions=("sums", "lost_max"), speaks_first=True), total]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 
 from spillway.backup.promise import Loss
-from spillway.graph.feeds import SEQ
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, UpstreamBackup
 from spillway.records.progress import ShardProgress
 from spillway.soak.blocks import Kept
@@ -67,11 +66,6 @@ class Memory:
         if isinstance(self.kept.protection, Nothing | Checkpoint):
             return self.holds
         return tuple(range(batch + 1))
-
-    def numbers(self, batch: int) -> set[int]:
-        """The numbers of all tuples that have reached it up to a batch."""
-        parts = (part for earlier in range(batch + 1) for _, part in self.given[earlier].tuples())
-        return {seq for part in parts for seq in part[SEQ].to_pylist()}
 
     # -- events -----------------------------------------------------------------------------------------------
 
