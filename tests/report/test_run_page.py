@@ -184,3 +184,10 @@ def test_what_is_promised_is_shown_as_the_run_said_it(tmp_path: Path) -> None:
     assert "What is promised" in said and "One <thing>. Another." in said
     assert "sentences" not in said
     assert "What is promised" not in words(report_page(recorded(tmp_path / "older", [progress(batch=0)])))
+
+
+def test_backups_that_were_made_good_are_told(tmp_path: Path) -> None:
+    rows = [progress(batch=batch, damage="all of them were gone" if batch == 3 else "") for batch in range(6)]
+    said = words(report_page(recorded(tmp_path / "run", rows)))
+    assert "1 times backups were not what they should be" in said and "all of them were gone" in said
+    assert "Backups made good" not in words(report_page(recorded(tmp_path / "other", rows[:3])))

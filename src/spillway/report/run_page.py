@@ -40,6 +40,7 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
             *_bounds(rows),
             _saved(rows),
             *_failures(rows),
+            *_mended(rows),
             _about(manifest),
         ],
         subtitle=f"{max(row.batch for row in rows) + 1:,} batches; {ended}",
@@ -198,6 +199,16 @@ def _failures(rows: Sequence[ShardProgress]) -> list[Section]:
         text += f" The first {_FAILURES_MAX} are told here."
     columns = ["Operator", "Shard", "In batch", "Recovered from", "Lost at most", "Chunks lost", "Damage"]
     return [Section("Failures", text=text, table=table(columns, cells))]
+
+
+def _mended(rows: Sequence[ShardProgress]) -> list[Section]:
+    """Backups that were found wanting while memory was whole."""
+    found = [row for row in rows if row.damage and not row.recovered]
+    if not found:
+        return []
+    cells: list[list[Value]] = [[row.operator, row.shard, row.batch, row.damage] for row in found[:_FAILURES_MAX]]
+    text = f"{len(found):,} times backups were not what they should be. Memory was, so nothing was lost."
+    return [Section("Backups made good", text=text, table=table(["Operator", "Shard", "In batch", "What"], cells))]
 
 
 def _cost(row: ShardProgress, numbers_before: int | None) -> str:
