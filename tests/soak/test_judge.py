@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spillway.backup import due, keeper, promise, store, thresholds
+from spillway.backup import due, keeper, promise, reach, store, thresholds
 from spillway.backup.manifest import Manifest
 from spillway.graph.protections import Checkpoint, Protection
 from spillway.operators import feedback, opened
 from spillway.operators.sketch import CountMin
+from spillway.soak.contents import same
 from spillway.soak.memories import PromiseBrokenError
 from spillway.soak.schedules import run_schedule
 from spillway.state.arrays import Cells
@@ -19,9 +20,12 @@ from spillway.state.shard import Shard
 SEEDS = 150
 
 
-def until_broken(*said: str) -> str:
-    """The message of the first broken promise among some schedules that has one of these words in it."""
-    for seed in range(SEEDS):
+def until_broken(*said: str, first: int = 0) -> str:
+    """The message of the first broken promise, from a seed on, that has one of these words in it.
+
+    Where only one schedule in many notices, ``first`` saves those before it.
+    """
+    for seed in range(first, first + SEEDS):
         message = broken(seed)
         if message and (not said or any(word in message for word in said)):
             assert f"Schedule {seed}:" in message
@@ -48,12 +52,12 @@ def test_thresholds_twice_as_high_are_noticed(monkeypatch: pytest.MonkeyPatch) -
 def test_thresholds_that_do_not_halve_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = thresholds.threshold
     monkeypatch.setattr(promise, "threshold", lambda limit, **given: right(limit, **given | {"failures": 0}))
-    until_broken("is allowed", "is off by")
+    until_broken("is allowed", "is off by", first=70)
 
 
 def test_failures_that_are_not_made_durable_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store.ShardStore, "failed", lambda self, **given: None)
-    until_broken("failures are on record")
+    until_broken("failures are on record", first=35)
 
 
 def test_backups_of_the_batch_itself_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +100,7 @@ def test_items_that_are_not_replayed_are_noticed(monkeypatch: pytest.MonkeyPatch
 
 def test_a_sketch_that_is_not_compensated_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CountMin, "recovered", lambda self, loss: None)
-    until_broken("too low")
+    until_broken("too low", first=45)
 
 
 def test_feedback_that_is_not_told_to_be_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +110,7 @@ def test_feedback_that_is_not_told_to_be_lost_is_noticed(monkeypatch: pytest.Mon
         return replace(take(self, edge, batch=batch), lost=0)
 
     monkeypatch.setattr(feedback.Mailbox, "take", silent)
-    until_broken("was fed back something else")
+    until_broken("was fed back something else", first=18)
 
 
 def test_checkpoints_that_come_late_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +131,7 @@ def test_damage_that_is_kept_secret_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         return replace(load(self, batch_max=batch_max), complete=True, lost_chunks=0, damage=())
 
     monkeypatch.setattr(store.ShardStore, "load", secretive)
-    until_broken()
+    until_broken("is not as it should be", "put out", "is off by", first=50)
 
 
 def test_a_recovery_that_starts_one_window_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +144,22 @@ def test_a_recovery_that_starts_one_window_too_early_is_noticed(monkeypatch: pyt
     until_broken("ends the windows", "is not as it should be")
 
 
-def test_the_distances_are_those_of_the_primitives() -> None:
-    from spillway.soak.contents import same
+def test_a_replay_that_takes_all_batches_for_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shard, "next_replayed", lambda self: None)
+    until_broken("batches is", "put out")
 
+
+def test_an_older_copy_of_backups_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach.Reached, "backup_before", lambda self, batch: -1)
+    until_broken("is not as it should be", "put out", "is off by", first=40)
+
+
+def test_rows_that_are_saved_without_their_count_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cells, "follow", lambda self, leader, **given: None)
+    until_broken("in disorder", "tuples in a window", "tuples of one key in a window")
+
+
+def test_contents_are_compared_number_by_number() -> None:
     assert same({"a": np.array([1, 2]), "b": {1: 2}}, {"a": np.array([1, 2]), "b": {1: 2}})
     assert not same({"a": np.array([1, 2])}, {"a": np.array([1, 3])})
     assert same({"a": 1, "b": 2}, {"a": 1, "b": 3}, left_out=("b",))

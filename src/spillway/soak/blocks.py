@@ -86,6 +86,7 @@ class Kept:
     compensated: str = ""  # the sketch whose counters are never too low under Approximate
     weight: float = 1.0  # of its own divergence, relative to that of its primitives
     rising: tuple[str, ...] = ()  # primitives that a loss can only make smaller
+    ascending: tuple[str, ...] = ()  # windows whose rows begin with a time, in the order of which they came
     mass: Callable[[Contents], float] | None = None  # of a shard's state: the sum of something over its tuples
     mass_of: Callable[[pa.RecordBatch], float] | None = None  # the same, from the tuples
     confessions: tuple[str, ...] = ()  # primitives and columns that say so if something was lost that nothing bounds

@@ -85,7 +85,7 @@ class Faults:
             Fault.DAMAGE: self._damage,
             Fault.OLDER_COPY: self._put_back,
         }
-        self._tampers = random.random() < 0.25  # otherwise nothing may ever be reported as damaged
+        self._tampers = random.random() < 0.3  # otherwise nothing may ever be reported as damaged
 
     def strike(self, batch: int) -> Event:
         """Choose a fault and let it happen."""
@@ -115,9 +115,12 @@ class Faults:
 
     def _lose_shard(self) -> tuple[str, bool]:
         operator, shard = self._place()
+        self._lose(operator, shard)
+        return f"{operator}, shard {shard}", True
+
+    def _lose(self, operator: str, shard: int) -> None:
         shutil.rmtree(shard_folder(self._world.memory, GRAPH, operator, shard), ignore_errors=True)
         self._world.judge.memories[operator, shard].lost = True
-        return f"{operator}, shard {shard}", True
 
     # -- processes and tasks ----------------------------------------------------------------------------------
 
@@ -247,8 +250,7 @@ class Faults:
             return "no file", False
         path, damage, place = self._pick(paths), self._pick(tuple(Damage)), float(self._random.random())
         world.files.damage(path, damage, place=place)
-        self._note_tampering(path)
-        return f"{damage} {path}", True
+        return f"{damage} {path}{self._tampered(path)}", True
 
     def _put_back(self) -> tuple[str, bool]:
         """The folder of one shard, of its items or of some feedback, becomes again what it was after some batch."""
@@ -258,17 +260,22 @@ class Faults:
             return "no file", False
         folder, copy = self._pick(folders), self._pick(world.copies)
         world.files.put_back(folder, copy)
-        self._note_tampering(f"{folder}/")
-        return folder, True
+        return f"{folder}{self._tampered(f'{folder}/')}", True
 
-    def _note_tampering(self, path: str) -> None:
+    def _tampered(self, path: str) -> str:
+        """Note whose file was damaged, and lose its memory too now and then: otherwise damage is seldom felt."""
         _, _, operator, folder, _ = path.lstrip("/").split("/")
         if operator.startswith("."):
             self._world.judge.feedback_tampered = True
-            return
+            return ""
         shard = int(folder.removeprefix("items-").partition("-")[0])
-        if (operator, shard) in self._world.judge.memories:
-            self._world.judge.memories[operator, shard].tampered = True
+        if (operator, shard) not in self._world.judge.memories:
+            return ""
+        self._world.judge.memories[operator, shard].tampered = True
+        if self._random.random() < 0.5:
+            return ""
+        self._lose(operator, shard)
+        return " and the memory with it"
 
     # -- choices ----------------------------------------------------------------------------------------------
 

@@ -142,6 +142,10 @@ class Judge:
         off = kept.weight * sum(apart.values())
         demand(off <= allowed, f"{memory.name} is off by {off} after batch {batch}; {allowed} is allowed: {apart}")
         self.worst = max(self.worst, off / allowed if allowed else 0.0)
+        for name in kept.ascending:
+            for key, (_, rows) in found[name].items():
+                times = [row[0] for row in rows]
+                demand(times == sorted(times), f"{memory.name}, {name}, has rows of {key!r} in disorder: {times}")
         for name in kept.rising:
             demand(_nowhere_above(found[name], ideal[name]), f"{memory.name}, {name}, is too high after batch {batch}")
 

@@ -183,7 +183,7 @@ class Sliding(Block):
         return making.common(graph, graph.add(aggregate, *streams), self.name, key="word", value="total")
 
     def kept(self) -> list[Kept]:
-        return [self.keeps()]
+        return [self.keeps(ascending=("recent",) if self.timed else ())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ class Joined(Block):
         return making.common(graph, graph.add(join, *streams), self.name, key="word", value="left_value")
 
     def kept(self) -> list[Kept]:
-        return [self.keeps()]
+        return [self.keeps(ascending=("left_recent", "right_recent") if self.timed else ())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
