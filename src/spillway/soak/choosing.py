@@ -1,5 +1,6 @@
 """What a fault schedule is about, chosen at random: a graph, its protections, its windows, its input."""
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -48,7 +49,7 @@ class _Choosing:
 
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
-        self._keys = int(self._pick([1, 5, 20, 60]))
+        self._keys = int(self._pick([1, 5, 20, 60, 120]))
         self._exact = random.random() < 0.2  # whether the whole graph is
         self._pieces = self._pick([1, 2, 3])  # of a source in a batch
         self._tuples_max = self._pick([2, 10, 40, 80])  # of a piece
@@ -62,12 +63,13 @@ class _Choosing:
             punctuation_every=int(max(2, numbers * self._pick([0.2, 0.6, 2.0]))),
         )
         self._tuples = self._batches = 0
+        self._sources: tuple[Fed, ...] = ()
         self._blocks: list[Block] = []
         self._streams: list[str] = []
         self._plain: set[str] = set()  # streams in which no two tuples have the same seq
 
     def plan(self) -> Plan:
-        sources = self._sources()
+        self._sources = sources = self._fed()
         self._batches = len(sources[0].batches)
         self._tuples = sum(source.tuples for source in sources)
         self._streams = [source.name for source in sources]
@@ -153,16 +155,21 @@ class _Choosing:
                 "metric": metric,
             },
             kinds.Hitters: {"phi": int(self._pick([20, 60, 200])), "rows": int(random.integers(1, 4)), "width": 64},
-            kinds.Sliding: {
-                "size": int(random.integers(1, 7)),
-                "every": int(random.integers(1, 4)),
-                "timed": bool(random.integers(2)),
-            },
-            kinds.Joined: {"size": int(random.integers(1, 5)), "timed": bool(random.integers(2))},
+            kinds.Sliding: {"every": int(random.integers(1, 4)), **self._recent(rows_max=12)},
+            kinds.Joined: self._recent(rows_max=5),
             kinds.Latest: {},
             kinds.Ripple: {"rate": float(self._pick([0.2, 0.7, 1.0]))},
         }
         return chosen[kind]
+
+    def _recent(self, *, rows_max: int) -> dict[str, Any]:
+        """So many tuples of a key, or so much time, and no more room in it than its tuples need."""
+        if self._random.random() < 0.4:
+            return {"size": int(self._random.integers(1, rows_max)), "timed": False, "rows": 0}
+        steps = int(max(1, self._numbers * self._pick([0.1, 0.5, 2.0])))
+        while (rows := max(_densest(source, steps) for source in self._sources)) > rows_max:
+            steps //= 2
+        return {"size": steps, "timed": True, "rows": rows}
 
     def _window(self, kind: type[Block], own: dict[str, Any]) -> Windowing | None:
         if kind is kinds.OwnRecent:
@@ -230,7 +237,7 @@ class _Choosing:
 
     # -- the input --------------------------------------------------------------------------------------------
 
-    def _sources(self) -> tuple[Fed, ...]:
+    def _fed(self) -> tuple[Fed, ...]:
         batches = int(self._random.integers(3, 9))
         first = int(self._pick([0, 0, 5, 1_000_003, -60]))
         aligned = float(self._pick([0.0, 0.4, 1.0]))  # how often a batch begins where a window does
@@ -263,3 +270,15 @@ class _Choosing:
 
     def _pick(self, choices: Sequence[T]) -> T:
         return choices[int(self._random.integers(len(choices)))]
+
+
+def _densest(source: Fed, steps: int) -> int:
+    """The most tuples of one key whose numbers lie within so many of each other."""
+    most, recent = 1, defaultdict[int, deque[int]](deque)
+    for piece in (piece for pieces in source.batches for piece in pieces):
+        for seq, key in zip(piece["seq"].to_pylist(), piece["number"].to_pylist(), strict=True):
+            recent[key].append(seq)
+            while recent[key][0] <= seq - steps:
+                recent[key].popleft()
+            most = max(most, len(recent[key]))
+    return most

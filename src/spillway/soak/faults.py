@@ -43,7 +43,8 @@ class Fault(StrEnum):
     OLDER_COPY = "older-copy"  # the backups of a shard are put back as they once were
 
 
-_TAMPERING = (Fault.DAMAGE, Fault.OLDER_COPY)
+_TAMPERING = (Fault.DAMAGE, Fault.DAMAGE, Fault.OLDER_COPY)
+_HARMLESS = tuple(fault for fault in Fault if fault not in _TAMPERING)
 _LOSSES = (Fault.WIPE, Fault.LOSE_OPERATOR, Fault.LOSE_SHARD)  # chosen twice as often as others
 
 
@@ -88,8 +89,7 @@ class Faults:
 
     def strike(self, batch: int) -> Event:
         """Choose a fault and let it happen."""
-        faults = [*_LOSSES, *(fault for fault in Fault if self._tampers or fault not in _TAMPERING)]
-        fault = self._pick(faults)
+        fault = self._pick([*Fault, *_LOSSES, *_TAMPERING] if self._tampers else [*_HARMLESS, *_LOSSES])
         told = len(self._world.story)
         self._world.story.append(f"{fault} …")
         where, struck = self._do[fault]()

@@ -171,13 +171,13 @@ class Sliding(Block):
     size: int  # tuples, or steps of time
     every: int
     timed: bool
+    rows: int  # tuples of a key in so much time, at most
 
     def add(self, graph: Graph, streams: list[Stream], making: Making) -> Stream:
         step = timedelta(microseconds=making.times.step_us)
         extents: dict[str, Any] = {"size": self.size, "every": self.every}
         if self.timed:
-            # So many steps of time hold at most so many tuples of a key, since each has a number of its own.
-            extents = {name: steps * step for name, steps in extents.items()} | {"rows_max": self.size, "time": "at"}
+            extents = {name: steps * step for name, steps in extents.items()} | {"rows_max": self.rows, "time": "at"}
         kind, sums = making.watched(SlidingAggregate), {"total": "value"}
         aggregate = kind(self.name, key="word", sums=sums, **extents, **self.given(making))
         return making.common(graph, graph.add(aggregate, *streams), self.name, key="word", value="total")
@@ -192,6 +192,7 @@ class Joined(Block):
 
     size: int
     timed: bool
+    rows: int
 
     ports: ClassVar[int] = 2
 
@@ -199,7 +200,7 @@ class Joined(Block):
         extents: dict[str, Any] = {"size": self.size}
         if self.timed:
             step = timedelta(microseconds=making.times.step_us)
-            extents = {"size": self.size * step, "rows_max": self.size, "time": "at"}
+            extents = {"size": self.size * step, "rows_max": self.rows, "time": "at"}
         columns = {"left": ["value"], "right": ["value"]}
         join = making.watched(WindowJoin)(self.name, key="word", **columns, **extents, **self.given(making))
         return making.common(graph, graph.add(join, *streams), self.name, key="word", value="left_value")
