@@ -15,8 +15,8 @@ from tests.state.crash_film import Files, Film, Still, crash_points, files_below
 
 import spillway as sw
 from spillway.clock import ManualClock
-from spillway.local.judge import in_order
 from spillway.operators.opened import OpenOperator
+from spillway.soak.judge import in_order
 from spillway.state import HashTable, KeySet, Sample, Vector, Window
 from spillway.state.conformance import metric_distance
 from spillway.state.folders import wipe

@@ -83,7 +83,7 @@ def test_checkpoints_nobody_named_go_with_their_process(root: Path, capsys: pyte
     [
         (
             "schedule-",
-            "from spillway.local import schedules\nschedules._Schedule._step = strike\nschedules.run_schedule(3)",
+            "from spillway.soak import schedules, world\nworld.World.attempt = strike\nschedules.run_schedule(3)",
         ),
         (
             "demo-",

@@ -14,7 +14,7 @@ from spillway.backup.files import LocalFiles
 from spillway.backup.reach import FOLDER, NAME, Reach
 from spillway.errors import BoundLostError
 from spillway.graph.graph import Graph
-from spillway.local.faulty_files import FaultyFiles
+from spillway.soak.faulty_files import FaultyFiles
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("key", pa.int64())])
 BATCHES = 8

@@ -52,7 +52,7 @@ class TestWhatIsCounted:
         }
 
     def test_nan_counts_as_nan(self) -> None:
-        batches = [tuples(i, word=["a", "b"], v=[math.nan, 1.0]) for i in range(2)]
+        batches = [tuples(2 * i, word=["a", "b"], v=[math.nan, 1.0]) for i in range(2)]
         out = latest(
             through(Count("c", key="word", value="v", dtype="float64", protect=Nothing()), batches=batches), "word"
         )

@@ -85,7 +85,7 @@ class TestMatch:
 def counted(*lines: str | None, per_batch: int = 3) -> dict[str, int]:
     """Sum of the counts that come out of Words."""
     parts = [lines[at : at + per_batch] for at in range(0, len(lines), per_batch)]
-    batches = [tuples(10 * i, line=pa.array(part, pa.string())) for i, part in enumerate(parts)]
+    batches = [tuples(per_batch * i, line=pa.array(part, pa.string())) for i, part in enumerate(parts)]
     out = through(Words("w"), batches=batches)
     total: Counter[str] = Counter()
     for word, count in zip(out["word"].to_pylist(), out["count"].to_pylist(), strict=True):

@@ -25,6 +25,7 @@ from spillway.errors import (
     RunError,
     StateMemoryError,
 )
+from spillway.records import read_progress
 from spillway.seeds import generator
 from spillway.spark import Run, run
 
@@ -141,7 +142,7 @@ def test_stopping_in_mid_stream_and_going_on_loses_nothing(spark: Any, places: P
 
 def test_the_run_directory_has_every_shard_and_batch(spark: Any, tmp_path: Path) -> None:
     finished(build(sw.Exact()), spark, backups=tmp_path / "b", directory=tmp_path / "run")
-    progress = pyarrow.dataset.dataset(tmp_path / "run" / "progress").to_table()
+    progress = read_progress(tmp_path / "run").table()
     assert sorted(zip(progress["batch"].to_pylist(), progress["shard"].to_pylist(), strict=True)) == [
         (batch, shard) for batch in range(BATCHES) for shard in range(2)
     ]

@@ -235,9 +235,15 @@ class Keeper:
             shard.remember(window=None, forgotten=shard.failures, failed_at=None)
 
     def _due(self, divergence: float, allowed: float, tuples: int) -> bool:
-        shard = self._shard
+        shard, saving = self._shard, self._saving
         if shard.cleared or (shard.window, shard.forgotten) != self._stood:
             return True
+        if self._again and saving is not None:
+            # The backup of an earlier attempt may be noted elsewhere already, and its batch be committed: it may be
+            # replaced, not taken back.
+            with saving.at_stake("looking at its backups"):
+                if saving.store.contains(self._batch):
+                    return True
         idle = tuples == 0  # then it is worth a look whether anything changed all the same
         committing = Committing(
             tuples=tuples,

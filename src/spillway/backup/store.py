@@ -115,6 +115,11 @@ class ShardStore:
         self._write(first)
         return first
 
+    def contains(self, batch: int) -> bool:
+        """Whether there is a backup of this batch."""
+        found = self.manifest()
+        return found is not None and any(record.batch == batch for record in found.records)
+
     def lacking(self, *, batch: int, after: int) -> str:
         """What is not there of the backups that memory was compared with at ``batch``; empty if nothing is missing."""
         if self.manifest() is None:

@@ -6,7 +6,6 @@ by an exception nothing catches, after which a new run opens the same folders.
 """
 
 import shutil
-import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from spillway.soak.faulty_files import FaultyFiles
 from spillway.soak.memories import PromiseBrokenError
 from spillway.soak.plans import Plan
 from spillway.soak.world import World
-from spillway.state.folders import default_root
+from spillway.state.folders import make_temporary
 
 _FAULTS_PER_BATCH_MAX = 3
 _STORY_MAX = 40
@@ -57,9 +56,7 @@ def run_schedule(seed: int) -> ScheduleResult:
     >>> result == run_schedule(7)
     True
     """
-    root = default_root()
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder = Path(tempfile.mkdtemp(prefix="schedule-", dir=root))
+    folder = make_temporary("schedule-", graph="soak")
     try:
         return _Schedule(seed, folder).run()
     finally:
