@@ -154,11 +154,6 @@ def test_an_older_copy_of_backups_that_is_believed_is_noticed(monkeypatch: pytes
     until_broken("is not as it should be", "put out", "is off by", first=40)
 
 
-def test_rows_that_are_saved_without_their_count_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cells, "follow", lambda self, leader, **given: None)
-    until_broken("in disorder", "tuples in a window", "tuples of one key in a window")
-
-
 def test_contents_are_compared_number_by_number() -> None:
     assert same({"a": np.array([1, 2]), "b": {1: 2}}, {"a": np.array([1, 2]), "b": {1: 2}})
     assert not same({"a": np.array([1, 2])}, {"a": np.array([1, 3])})

@@ -166,7 +166,7 @@ class _Choosing:
         """So many tuples of a key, or so much time, and no more room in it than its tuples need."""
         if self._random.random() < 0.4:
             return {"size": int(self._random.integers(1, rows_max)), "timed": False, "rows": 0}
-        steps = int(max(1, self._numbers * self._pick([0.1, 0.5, 2.0])))
+        steps = int(max(1, self._numbers * self._pick([0.03, 0.1, 0.5])))
         while (rows := max(_densest(source, steps) for source in self._sources)) > rows_max:
             steps //= 2
         return {"size": steps, "timed": True, "rows": rows}
