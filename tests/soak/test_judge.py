@@ -146,12 +146,12 @@ def test_a_recovery_that_starts_one_window_too_early_is_noticed(monkeypatch: pyt
 
 def test_a_replay_that_takes_all_batches_for_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shard, "next_replayed", lambda self: None)
-    until_broken("batches is", "put out")
+    until_broken("batches is", "put out", first=50)
 
 
 def test_an_older_copy_of_backups_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach.Reached, "backup_before", lambda self, batch: -1)
-    until_broken("is not as it should be", "put out", "is off by", first=40)
+    until_broken("is not as it should be", "put out", "is off by", first=15)
 
 
 def test_contents_are_compared_number_by_number() -> None:
