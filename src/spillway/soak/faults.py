@@ -250,7 +250,7 @@ class Faults:
             return "no file", False
         path, damage, place = self._pick(paths), self._pick(tuple(Damage)), float(self._random.random())
         world.files.damage(path, damage, place=place)
-        return f"{damage} {path}{self._tampered(path)}", True
+        return f"{damage} {_named(path)}{self._tampered(path)}", True
 
     def _put_back(self) -> tuple[str, bool]:
         """The folder of one shard, of its items or of some feedback, becomes again what it was after some batch."""
@@ -260,7 +260,7 @@ class Faults:
             return "no file", False
         folder, copy = self._pick(folders), self._pick(world.copies)
         world.files.put_back(folder, copy)
-        return f"{folder}{self._tampered(f'{folder}/')}", True
+        return f"{_named(folder)}{self._tampered(f'{folder}/')}", True
 
     def _tampered(self, path: str) -> str:
         """Note whose file was damaged, and lose its memory too now and then: otherwise damage is seldom felt."""
@@ -288,3 +288,8 @@ class Faults:
 
     def _pick(self, choices: Sequence[T]) -> T:
         return choices[int(self._random.integers(len(choices)))]
+
+
+def _named(path: str) -> str:
+    """A path without the folder of this schedule, whose name is another one every time."""
+    return path.lstrip("/").partition("/")[2]
