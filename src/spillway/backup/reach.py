@@ -12,7 +12,7 @@ One file, replaced as a whole: a note that is damaged or missing asks for nothin
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spillway.backup.envelope import seal, unseal
 from spillway.backup.files import Files, open_files
@@ -78,7 +78,8 @@ class Reach:
 
     def of(self, operator: str, shard: int) -> Reached:
         """What is noted of a shard."""
-        return self._noted.get(_key(operator, shard), NOT_NOTED)
+        place = f"{self._files.place}/{NAME}" if self._files is not None else ""
+        return replace(self._noted.get(_key(operator, shard), NOT_NOTED), place=place)
 
     def last_seq(self, source: str, *, batch: int) -> int | None:
         """The highest number that a source has given in all batches before ``batch``, as far as is noted."""
@@ -131,9 +132,8 @@ def _read(files: Files) -> tuple[dict[str, Reached], dict[str, Lasts]]:
     body = unseal(data, format=FORMAT, what=f"The note {NAME} in {files.place}")
     if body is None:
         return {}, {}
-    place = f"{files.place}/{NAME}"
     shards = {
-        key: Reached(failures=int(one["failures"]), backups=tuple(map(int, one["backups"])), place=place)
+        key: Reached(failures=int(one["failures"]), backups=tuple(map(int, one["backups"])))
         for key, one in body["shards"].items()
     }
     return shards, {name: tuple((int(of), int(last)) for of, last in lasts) for name, lasts in body["sources"].items()}

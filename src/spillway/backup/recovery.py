@@ -147,14 +147,13 @@ class Recovery:
         wanted = reached.backup_before(batch)
         reaches = restored.record.batch if restored.record else NONE
         if reaches < wanted and not restored.damage:
+            holds = f"its state up to batch {reaches} where" if reaches != NONE else "none of its state, though"
+            way_out = (
+                f" To go on all the same, and lose what is missing, remove {reached.place}." if reached.place else ""
+            )
             raise self._lost(
-                f"its memory is gone, and {store.place} holds its state up to batch {reaches} where batch {wanted} was "
-                f"made durable: an older copy of the folder has been put in its place. Put the newer one back. To go "
-                f"on from the older one all the same, and lose what came between, remove {reached.place}."
-                if reaches != NONE
-                else f"its memory is gone, and {store.place} holds none of its state, though batch {wanted} was made "
-                f"durable: an older copy of the folder has been put in its place. Put the newer one back. To go on "
-                f"from nothing all the same, remove {reached.place}."
+                f"its memory is gone, and {store.place} holds {holds} batch {wanted} was made durable: an older copy of "
+                f"the folder has been put in its place. Put the newer one back.{way_out}"
             )
         failures = max(found.failures, reached.failures) + 1
         store.failed(batch_max=batch - 1, failures=failures, damage="; ".join(restored.damage))
