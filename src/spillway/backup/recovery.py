@@ -152,8 +152,8 @@ class Recovery:
                 f" To go on all the same, and lose what is missing, remove {reached.place}." if reached.place else ""
             )
             raise self._lost(
-                f"its memory is gone, and {store.place} holds {holds} batch {wanted} was made durable: an older copy of "
-                f"the folder has been put in its place. Put the newer one back.{way_out}"
+                f"its memory is gone, and {store.place} holds {holds} batch {wanted} was made durable: an older copy "
+                f"of the folder has been put in its place. Put the newer one back.{way_out}"
             )
         failures = max(found.failures, reached.failures) + 1
         store.failed(batch_max=batch - 1, failures=failures, damage="; ".join(restored.damage))
