@@ -12,6 +12,7 @@ import pyarrow as pa
 from spillway.backup.files import Files, LocalFiles
 from spillway.backup.keeper import Keeper, Loss, Promise, Step
 from spillway.backup.manifest import Manifest
+from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import ManualClock
@@ -87,6 +88,7 @@ class Bench:
         self.clock = ManualClock(now_s=1e9)
         self.steps: list[Step] = []
         self.die_at: Step | None = None
+        self.noted = NOT_NOTED  # what the driver knows of the shard
         self._vector = Vector(length, metric=metric, dtype="int64")
         self._shards = shards
         self._custom = custom
@@ -100,7 +102,15 @@ class Bench:
         self.hooks = Hooks(self.vector, custom=self._custom, divergence=self._divergence)
         self.store = self.new_store() if tracked else None
         promise = Promise(operator="bench", shard=0, shards=self._shards, protection=self.protection)
-        self.keeper = Keeper(self.shard, promise, self.hooks, self.store, clock=self.clock, observe=self._observe)
+        self.keeper = Keeper(
+            self.shard,
+            promise,
+            self.hooks,
+            self.store,
+            clock=self.clock,
+            observe=self._observe,
+            reached=lambda: self.noted,
+        )
 
     def new_store(self) -> ShardStore:
         return ShardStore(
@@ -154,6 +164,11 @@ class Bench:
     def backed_up(self) -> list[int]:
         """The batches of the backups on record."""
         return [record.batch for record in self.manifest.records]
+
+    def noted_after(self, batch: int) -> Reached:
+        """What a driver knows once it has heard of a batch that went well."""
+        backups = self.backed_up if self.store else []
+        return Reached(noted=True, backups=tuple(backup for backup in backups if backup <= batch))
 
     @property
     def loss(self) -> Loss:

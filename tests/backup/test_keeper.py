@@ -1,6 +1,8 @@
 """The keeper's theory of operation, row by row: what a batch finds in memory, and what it does about it."""
 
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from tests.backup.bench import Bench, listing, total
 
 from spillway.backup.files import LocalFiles
 from spillway.backup.keeper import Step
+from spillway.backup.reach import NOT_NOTED
 from spillway.errors import BackupError, BoundLostError, StaleAttemptError
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection
 
@@ -158,6 +161,40 @@ def test_the_backup_of_a_batch_outlives_a_leftover_task_that_had_to_recover(tmp_
     progress = bench.apply(2, C)
     assert (progress.recovered_from, progress.failures) == (1, 2)
     assert bench.values == total(A, B, C)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["same process", "another process"])
+def test_what_only_a_leftover_task_lost_is_told_by_the_batch_after_it(bench: Bench, again: bool) -> None:
+    for batch, changes in enumerate([A, B]):
+        bench.apply(batch, changes)
+        bench.noted = bench.noted_after(batch)
+    bench.lose_memory()
+    left_over = bench.apply(1, B)  # nobody hears what it says
+    assert left_over.recovered and left_over.failures == 1
+    if again:
+        bench.open()
+    progress = bench.apply(2, C)
+    assert progress.recovered and progress.failures == 1
+    assert (progress.recovered_from, progress.loss_max) == (left_over.recovered_from, left_over.loss_max)
+    bench.noted = replace(bench.noted, failures=1)
+    assert not bench.apply(3, D).recovered
+    bench.noted = NOT_NOTED  # a driver that notes nothing has heard everything, for all anyone knows
+    bench.open()
+    assert not bench.apply(4, A).recovered
+
+
+def test_damage_that_only_a_leftover_task_saw_is_told_by_the_batch_after_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Exact())
+    for batch, changes in enumerate([A, B, C]):
+        bench.apply(batch, changes)
+        bench.noted = bench.noted_after(batch)
+    (tmp_path / "backups" / bench.manifest.records[-2].name).write_bytes(b"")
+    bench.lose_memory()
+    left_over = bench.apply(2, C)
+    assert left_over.damage and math.isinf(left_over.loss_max)
+    bench.lose_memory()  # and what it mended is all there is to recover from
+    progress = bench.apply(3, D)
+    assert left_over.damage in progress.damage and math.isinf(progress.loss_max)
 
 
 # -- nothing, or older: recover -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 import spillway as sw
 from spillway.errors import InputError
+from spillway.graph.feeds import BEFORE_ALL
 from spillway.graph.graph import Graph
 
 SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("seq", pa.int64(), nullable=False)])
@@ -45,6 +46,12 @@ def test_pieces_that_do_not_follow_each_other_are_refused(pieces: list[list[int]
         run.run()
     assert str(refused.value).startswith("Source 'events': column 'seq' numbers tuples and must ascend strictly;")
     assert said in str(refused.value)
+
+
+def test_a_number_below_all_numbers_is_refused() -> None:
+    said = r"'seq' numbers tuples and must be above -2\^62; it is -4611686018427387904 in batch 0, piece 0"
+    with sw.LocalRun(counted(feed([BEFORE_ALL, 0]))) as run, pytest.raises(InputError, match=said):
+        run.run()
 
 
 def test_a_refused_batch_changes_nothing_and_is_refused_again() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.operators.running import feed_of, running, tuples
 
 from spillway.errors import GraphError
 from spillway.graph import Approximate, Checkpoint, Exact, Graph, Memory, Nothing, Protection
+from spillway.graph.feeds import BEFORE_ALL
 from spillway.operators.joining import RippleJoin, SumEstimates
 from spillway.state.sample import Sample
 
@@ -70,8 +71,9 @@ class TestWithoutFailures:
     @given(left=SIDES, right=SIDES, shards=st.integers(1, 3), rate=st.sampled_from([0.3, 0.7, 1.0]))
     def test_every_batch_says_what_the_samples_hold(self, left: Side, right: Side, shards: int, rate: float) -> None:
         rows = run(graph_of(left, right, shards=shards, rate=rate, seed=5, protect=Nothing()))
-        assert len(rows) == 4
-        for batch, row in enumerate(rows, start=1):
+        silent = sum(not any(left[: batch + 1] + right[: batch + 1]) for batch in range(4))  # until the first tuple
+        assert len(rows) == 4 - silent
+        for batch, row in enumerate(rows, start=1 + silent):
             lefts, rights = (
                 sampled(side, seed=seed, rate=rate, batches=batch) for side, seed in ((left, 10), (right, 11))
             )
@@ -92,6 +94,14 @@ class TestWithoutFailures:
         assert len(rows) == 6
         assert sum(row["pairs"] for row in rows[-3:]) == 32 * 4
         assert all(row["pairs"] > 0 for row in rows)
+
+    def test_nothing_is_said_before_the_first_tuple_and_so_nothing_outranks_it(self) -> None:
+        """A shard without tuples has no number for what it says; with one of its own it would outrank those below."""
+        graph = Graph("g")
+        join = RippleJoin("join", key="k", rate=1.0, shards=3, protect=Nothing())
+        source = graph.source("s", feed_of([tuples(seq, k=["a"]) for seq in (-9, -8)]))
+        graph.sink("out", graph.add(SumEstimates("total"), graph.add(join, source, source)), Memory())
+        assert [(row["seq"], row["pairs"]) for row in run(graph)] == [(-9, 1), (-8, 4)]
 
 
 class TestStatistics:
@@ -156,6 +166,8 @@ class TestWithFailures:
     def test_no_more_sampled_tuples_are_missing_than_theta(
         self, left: Side, right: Side, theta: float, shards: int, wipes: set[int]
     ) -> None:
+        assume(any(left) or any(right))
+
         def last(protect: Protection, wipe_before: tuple[int, ...]) -> dict[str, Any]:
             graph = graph_of(left, right, rate=0.7, shards=shards, protect=protect)
             return run(graph, wipe_before=wipe_before)[-1]
@@ -166,6 +178,12 @@ class TestWithFailures:
         # A missing tuple takes with it at most as many pairs as the other side has tuples of its key.
         most = max([*Counter(key for part in [*left, *right] for key in part).values(), 0])
         assert 0 <= whole["pairs"] - came["pairs"] <= missing * most
+
+    def test_a_loss_is_told_before_the_first_tuple_after_it(self) -> None:
+        side = [[("a", 1)] * 10, [], [("a", 1)]]
+        rows = run(graph_of(side, side, rate=1.0, shards=1, protect=Nothing()), wipe_before=(1,))
+        assert [row["lost_max"] for row in rows] == [0, np.inf, np.inf]
+        assert [row["seq"] for row in rows] == [9, BEFORE_ALL, 10]
 
     def test_without_a_bound_the_loss_is_said_to_be_unbounded(self) -> None:
         side = [[("a", 1)] * 10] * 4

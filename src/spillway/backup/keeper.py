@@ -89,6 +89,7 @@ class Keeper:
         self._batch = NONE
         self._rolled_back = False
         self._again = False  # there may be a backup of an earlier attempt
+        self._told = 0  # failures that whoever drives the batches is known to have heard of
         self._looked = False  # whether the backups were found to be what memory was compared with
         self._mended = ""  # what was missing of them, if something was: it cost nothing
         self._loss: Loss | None = None
@@ -124,6 +125,8 @@ class Keeper:
             self._recovery.be_born(batch)
         elif shard.staged == shard.version:
             shard.promote()
+        if self._loss is None:
+            self._loss = self._untold(batch)
         self._look_at_backups(known=shard.version == NONE or self._loss is not None)
         self._stood, self._knew = (shard.window, shard.forgotten), shard.seq
         shard.begin(batch)
@@ -208,6 +211,16 @@ class Keeper:
             backup_s=self._clock.monotonic_s() - self._began_s - process_s,
         )
 
+    def _untold(self, batch: int) -> Loss | None:
+        """What was lost that nobody was told of: by an attempt that died, or whose word did not count any more."""
+        failures = self._shard.failures
+        if failures == self._told:
+            return None
+        loss = self._recovery.untold(batch, self._reached())
+        if loss is None:
+            self._told = failures
+        return loss
+
     def _look_at_backups(self, *, known: bool) -> None:
         """See once that the backups are those that memory was compared with, and write them anew if they are not."""
         shard, saving = self._shard, self._saving
@@ -215,7 +228,6 @@ class Keeper:
             self._looked = True
             return
         with saving.at_stake("looking at its backups"):
-            self._loss = self._recovery.untold(shard.version + 1)
             lacking = saving.store.lacking(batch=shard.version, after=shard.backup_version)
         if lacking:
             with saving.at_stake("writing its backups anew"):

@@ -37,7 +37,12 @@ class Reached:
 
     failures: int = 0
     backups: tuple[int, ...] = ()  # the last batches backed up, oldest first
+    noted: bool = False  # whether anything is
     place: str = ""  # where this is noted, for messages
+
+    def knows_of(self, failures: int) -> bool:
+        """Whether whoever notes this has heard of so many; taken for granted if nothing is noted."""
+        return self.failures >= failures or not self.noted
 
     def backup_before(self, batch: int) -> int:
         """The newest batch before ``batch`` that was backed up; -1 if none is noted."""
@@ -78,8 +83,9 @@ class Reach:
 
     def of(self, operator: str, shard: int) -> Reached:
         """What is noted of a shard."""
+        found = self._noted.get(_key(operator, shard))
         place = f"{self._files.place}/{NAME}" if self._files is not None else ""
-        return replace(self._noted.get(_key(operator, shard), NOT_NOTED), place=place)
+        return replace(found or NOT_NOTED, place=place, noted=found is not None)
 
     def last_seq(self, source: str, *, batch: int) -> int | None:
         """The highest number that a source has given in all batches before ``batch``, as far as is noted."""

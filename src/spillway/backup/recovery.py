@@ -87,25 +87,40 @@ class Recovery:
         )
         return loss
 
-    def untold(self, batch: int) -> Loss | None:
-        """What an attempt of ``batch`` lost that recovered, and died before it could tell."""
-        found = self._saving.store.manifest() if self._saving is not None else None
-        if found is None or found.failed_in != batch:
+    def untold(self, batch: int, reached: Reached) -> Loss | None:
+        """What an attempt lost, now or before, that recovered and was not heard: it died, or was a leftover."""
+        if self._saving is None:
+            return None if reached.knows_of(self._shard.failures) else self._all_lost(batch, self._shard.failures)
+        with self._saving.at_stake("looking at its backups"):
+            found = self._saving.store.manifest()
+        if found is None or not _is_untold(found, batch, reached):
             return None
-        records = [record for record in found.records if record.batch < batch]
+        records = [record for record in found.records if record.batch < found.failed_in]
         in_backup = records[-1].failures if records else 0
         forgotten = records[-1].standing.forgotten if records else 0
         bound = self._promise.divergence_max(
             failures_in_backup=in_backup - forgotten, failures=found.failures - forgotten
         )
         return Loss(
-            batch=batch,
+            batch=found.failed_in,
             backup_batch=records[-1].batch if records else NONE,
             failures=found.failures,
             divergence_max=math.inf if found.failed_damage else bound,
             items_max=self._promise.items_max(found.failures - forgotten),
             lost_chunks=0,
             damage=found.failed_damage,
+            spread=self._hooks.spread(),
+        )
+
+    def _all_lost(self, batch: int, failures: int) -> Loss:
+        return Loss(
+            batch=batch,
+            backup_batch=NONE,
+            failures=failures,
+            divergence_max=self._promise.divergence_max(failures_in_backup=0, failures=failures),
+            items_max=self._promise.items_max(failures),
+            lost_chunks=0,
+            damage="",
             spread=self._hooks.spread(),
         )
 
@@ -138,8 +153,8 @@ class Recovery:
             )
         self._check_same_run(found, batch)
         restored = store.load(batch_max=batch - 1)
-        if found.failed_in == batch and found.failed_damage:
-            # An attempt that found damage has replaced it, and died before it could tell.
+        if found.failed_damage and _is_untold(found, batch, reached):
+            # An attempt that found damage has replaced it, and was not heard.
             restored = replace(restored, complete=False, damage=(found.failed_damage, *restored.damage))
         if found.protection != self._promise.protection.describe():
             # What came since may have been allowed to cost more than this promise knows of.
@@ -170,3 +185,8 @@ class Recovery:
 
     def _lost(self, reason: str) -> BoundLostError:
         return BoundLostError(operator=self._promise.operator, shard=self._promise.shard, reason=reason)
+
+
+def _is_untold(found: Manifest, batch: int, reached: Reached) -> bool:
+    """Whether the last recovery that a manifest knows of may have been told to nobody."""
+    return found.failed_in == batch or not reached.knows_of(found.failures)

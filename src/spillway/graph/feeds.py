@@ -20,6 +20,9 @@ from spillway.graph.given import check_whole
 
 SEQ = "seq"
 SEQ_FIELD = pa.field(SEQ, pa.int64(), nullable=False)
+BEFORE_ALL = -(2**62)
+"""Below the number of every tuple. What an operator says before it knows of any tuple has this one, so that it outranks
+nothing; it is far enough from the end of 64 bits for windows to be counted back from it."""
 
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".txt": "text"}
 

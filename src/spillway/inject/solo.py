@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph.feeds import SEQ
+from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.operators.operator import Operator, Out
 from spillway.state.arrays import Payload
 from spillway.state.folders import claim, default_root
@@ -88,7 +88,7 @@ class Solo:
 
     def _apply(self, inputs: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
         operator = self.operator
-        operator.seq = -1
+        operator.seq = BEFORE_ALL
         operator.begin()
         outs: list[Out] = []
         for port in operator.inputs:

@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
-from spillway.graph.feeds import SEQ, SEQ_FIELD
+from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
 from spillway.graph.protections import Nothing, Protection
 from spillway.operators.hashing import group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
@@ -67,7 +67,8 @@ _CERTAINLY_FITS = 2.0**62  # a sum that is below this when taken roughly
 
 
 class RippleJoin(Operator):
-    """The number of joined pairs of two streams, estimated; put out once per batch by every shard for its keys.
+    """The number of joined pairs of two streams, estimated; put out once per batch by every shard for its keys,
+    from its first tuple on.
 
     A key is known by 64 bits of hash. That of a single integer column is unique; otherwise two of n keys are taken for
     one with probability about n² / 2^65. The divergence is the number of sampled tuples that the backup lacks.
@@ -139,6 +140,8 @@ class RippleJoin(Operator):
 
     def finish(self) -> Iterator[Out]:
         pairs, cubes, left, right, lost = self.sums.read().tolist()
+        if self.seq == BEFORE_ALL and not lost:
+            return  # it knows of no tuple, so there is nothing to say, and no number to say it with
         rate = self.left.rate
         variance = (1 - rate) / rate**4 * (cubes - (1 - rate) * pairs)
         yield self.out(
@@ -170,7 +173,8 @@ class RippleJoin(Operator):
 class SumEstimates(Operator):
     """The estimates of all shards of a join as one: estimates add up, and so do the variances of different keys.
 
-    Every shard speaks in every batch, so nothing is carried over from batch to batch and nothing can be lost.
+    Every shard that has anything to say speaks in every batch, so nothing is carried over from batch to batch and
+    nothing can be lost.
     """
 
     schema = ESTIMATE

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import InputError
-from spillway.graph.feeds import SEQ
+from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.graph import Source
 from spillway.records.ranges import SourceRange
 
@@ -52,6 +52,11 @@ class Numbering:
         seqs = np.concatenate(self._seqs)
         if not (seqs[1:] > seqs[:-1]).all():
             self._check_different(np.sort(seqs))
+        if seqs.min() <= BEFORE_ALL:
+            raise InputError(
+                f"{numbered_by(self._source)} and must be above -2^62; it is {seqs.min()} in batch {self._batch}, "
+                f"{self._name}. Number tuples anew."
+            )
         return SourceRange(
             source=self._source.name,
             batch=self._batch,

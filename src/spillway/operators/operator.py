@@ -14,6 +14,7 @@ class RunningMean(sw.Operator):
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
-from spillway.graph.feeds import SEQ, SEQ_FIELD
+from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
 from spillway.graph.windows import Windowing
 from spillway.operators.carried import ANYTHING, NOTHING, Carried
@@ -88,7 +89,7 @@ class Operator:
         self.shards = shards
         self.windowing = window
         self._protect = protect
-        self.seq = -1  # the highest seen so far by this shard, or heard of at the end of a window; -1 before any
+        self.seq = BEFORE_ALL  # the highest seen so far by this shard, or heard of at the end of a window
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
         self.opened_state: Mapping[str, Primitive] = {}  # the primitives at work on a shard, once opened
 
@@ -105,8 +106,8 @@ class Operator:
 
     def state(self) -> dict[str, Primitive]:
         """The primitives declared on the class and the instance, by name."""
-        declared = {name: value for kind in reversed(type(self).__mro__) for name, value in vars(kind).items()}
-        declared |= vars(self)
+        kind: type = type(self)
+        declared = _declared_on(kind) | vars(self)
         return {name: value for name, value in declared.items() if isinstance(value, Primitive)}
 
     def describe_state(self) -> str:
@@ -228,7 +229,7 @@ class Operator:
     def out(self, port: str = "out", /, **values: Any) -> Out:
         """Output tuples from columns: arrays of one length, or single values for a single tuple.
 
-        ``seq`` is the highest one seen unless it is given.
+        ``seq`` is the highest one seen unless it is given; before any was, it is one below those of all tuples.
         """
         if port not in self.schemas:
             raise InputError(f"Operator {self.name!r} has no output port {port!r}; it has {', '.join(self.schemas)}.")
@@ -275,6 +276,13 @@ class Operator:
             if not hasattr(getattr(type(self), name, None), "__set__"):
                 opened.__dict__[name] = primitive
         return opened
+
+
+@cache
+def _declared_on(kind: type) -> dict[str, Any]:
+    """The primitives on a class and its bases; not to be changed."""
+    declared = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    return {name: value for name, value in declared.items() if isinstance(value, Primitive)}
 
 
 def _array(value: Any, kind: pa.DataType) -> pa.Array:

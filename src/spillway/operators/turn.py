@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spillway.graph.feeds import SEQ
+from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.windows import MARKS, Hopping, Sliding, marks_of
 from spillway.operators.operator import Operator, Out
 
@@ -41,7 +41,7 @@ class Turn:
         self._waits = operator.protect.keeps_items or (
             operator.stateful and (operator.ordered or isinstance(operator.windowing, Hopping))
         )
-        operator.seq = -1 if self.seq is None else self.seq
+        operator.seq = BEFORE_ALL if self.seq is None else self.seq
         operator.begin()
 
     def feed_back(self, port: str, batches: list[pa.RecordBatch]) -> None:

@@ -90,7 +90,6 @@ class Kept:
     mass: Callable[[Contents], float] | None = None  # of a shard's state: the sum of something over its tuples
     mass_of: Callable[[pa.RecordBatch], float] | None = None  # the same, from the tuples
     confessions: tuple[str, ...] = ()  # primitives and columns that say so if something was lost that nothing bounds
-    speaks_first: bool = False  # even without a tuple
     reports: str = ""  # the operator that reports the heavy keys of this one
     phi: int = 0
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph.feeds import SEQ
+from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.graph import CheckedGraph, Edge
 from spillway.graph.protections import Approximate, Exact, UpstreamBackup
 from spillway.graph.windows import Decaying, Hopping
@@ -56,8 +56,6 @@ class Judge:
         }
         self.feedback_wiped_to = -1  # feedback of batches up to this one may be gone with memory
         self.feedback_tampered = False
-        # Some operators speak before their first tuple, when they know no number, and others hand on what they say.
-        self._unnumbered = any(kept.speaks_first for kept in plan.kept)
         self.worst = 0.0
         """The largest part of what was allowed that any shard was off by."""
         self._hops: dict[str, dict[int, Hops]] = defaultdict(dict)
@@ -120,6 +118,8 @@ class Judge:
     def _check_outs(self, memory: Memory, batch: int, outs: list[Out], ideal: list[Out]) -> None:
         for port in sorted({out.port for out in (*outs, *ideal)}):
             found, best = _table(outs, port), _table(ideal, port)
+            if memory.confessions and best is None and found is not None and _unnumbered(found):
+                continue  # it knows of no tuple and tells of its loss all the same
             if found is not None and best is not None:
                 columns = [name for name in found.column_names if name not in memory.confessions]
                 alike = in_order(found.select(columns)).equals(in_order(best.select(columns)))
@@ -171,12 +171,12 @@ class Judge:
         demand(bool((low >= 0).all()), f"{memory.name} put out an estimate too low by {-low.min()} in batch {batch}")
 
     def _check_seqs(self, memory: Memory, batch: int, outs: list[Out]) -> None:
-        """A tuple that is put out is numbered like one that came in, or like one that had no number."""
+        """A tuple that is put out is numbered like one that came in; or as before all, where that was lost."""
         ends = self._plan.seqs(batch)
         for out in outs:
             for seq in set(out.batch[SEQ].to_pylist()):
                 known = ends is not None and ends[0] <= seq <= ends[1]
-                known |= seq == -1 and self._unnumbered
+                known |= seq == BEFORE_ALL and self.losses > 0
                 demand(known, f"{memory.name} put out seq {seq} in batch {batch}; up to then it was {ends}")
 
     def _check_feedback(
@@ -251,6 +251,10 @@ class Judge:
             for window, key in zip(out.batch["window"].to_pylist(), out.batch["word"].to_pylist(), strict=True)
         }
         demand(heavy <= said, f"{kept.name} missed the heavy keys {sorted(heavy - said)} in batch {batch}")
+
+
+def _unnumbered(table: pa.Table) -> bool:
+    return set(table[SEQ].to_pylist()) == {BEFORE_ALL}
 
 
 def _nowhere_above(found: object, ideal: object) -> bool:

@@ -240,7 +240,7 @@ class Ripple(Block):
 
     def kept(self) -> list[Kept]:
         total = Kept(name=f"{self.name}-total", protection=Nothing(), shards=1)
-        return [self.keeps(rising=("left", "right"), confessions=("sums", "lost_max"), speaks_first=True), total]
+        return [self.keeps(rising=("left", "right"), confessions=("sums", "lost_max")), total]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
