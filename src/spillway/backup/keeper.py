@@ -123,11 +123,9 @@ class Keeper:
             self._recover_s = self._clock.monotonic_s() - self._began_s
         elif shard.version == NONE:
             self._recovery.be_born(batch)
-        elif shard.staged == shard.version:
-            shard.promote()
-        if self._loss is None:
-            self._loss = self._untold(batch)
-        self._look_at_backups(known=shard.version == NONE or self._loss is not None)
+        else:
+            self._go_on(batch)
+        self._looked = True
         self._stood, self._knew = (shard.window, shard.forgotten), shard.seq
         shard.begin(batch)
         self._step(Step.OPENED)
@@ -221,20 +219,25 @@ class Keeper:
             self._told = failures
         return loss
 
-    def _look_at_backups(self, *, known: bool) -> None:
-        """See once that the backups are those that memory was compared with, and write them anew if they are not."""
+    def _go_on(self, batch: int) -> None:
+        """Memory is as it should be. All that can fail is read before anything is changed."""
         shard, saving = self._shard, self._saving
-        if saving is None or self._looked or known:
-            self._looked = True
-            return
-        with saving.at_stake("looking at its backups"):
-            lacking = saving.store.lacking(batch=shard.version, after=shard.backup_version)
-        if lacking:
+        if self._loss is None:
+            self._loss = self._untold(batch)
+        staged = shard.staged == shard.version
+        lacking = ""
+        if saving is not None and not self._looked:
+            with saving.at_stake("looking at its backups"):
+                lacking = saving.store.lacking(
+                    batch=shard.version, after=shard.staged if staged else shard.backup_version
+                )
+        if staged:
+            shard.promote()
+        if saving is not None and lacking:
             with saving.at_stake("writing its backups anew"):
                 saving.save_anew(shard.version, failures=shard.failures)
             shard.backed_up(shard.version, time_s=self._clock.monotonic_s())
             self._mended = f"{lacking}; memory was whole, and is backed up anew"
-        self._looked = True
 
     def _slide(self, position: int | None) -> None:
         """Note where a failure lies in a sliding window, or that it has left it."""

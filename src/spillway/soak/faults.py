@@ -159,6 +159,7 @@ class Faults:
         last, stage = world.run.batch - 1, world.stage_of(operator)
         keepers = world.keepers(stage, shard)
         given = {memory.kept.name: memory.given[last] for memory in keepers}
+        losses = [memory.losses for memory in keepers]
 
         def again() -> None:
             try:
@@ -171,11 +172,12 @@ class Faults:
         world.committed = last
         task = world.run.task
         assert task is not None
-        for memory in keepers:
+        for memory, before in zip(keepers, losses, strict=True):
             if memory.kept.name in task.committed:
                 memory.given[last] = task.given[memory.kept.name]  # the feedback may have been lost meanwhile
             elif memory.kept.name in task.opened:
                 memory.lost = True  # rolled back, and not applied again: as good as lost
+                memory.felt_after(last, but=before)
         return where, died
 
     def _come_late(self) -> tuple[str, bool]:

@@ -86,6 +86,10 @@ class Memory:
         self.recoveries_cut_short += self.lost
         self._recovered = False
 
+    def felt_after(self, batch: int, *, but: int) -> None:
+        """All losses but the first so many count from after a batch: its backup knows of none of them."""
+        self.felt_from[but:] = [batch + 1] * (self.losses - but)
+
     def recovered(self, loss: Loss) -> None:
         """It is about to begin ``loss.batch`` from a backup, or from nothing."""
         demand(self.lost, f"{self.name} recovered at batch {loss.batch}, though nothing was lost")
