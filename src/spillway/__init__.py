@@ -29,7 +29,6 @@ from spillway.graph import (
     UpstreamBackup,
     Windowing,
 )
-from spillway.items import Sender
 from spillway.local import LocalRun
 from spillway.operators import (
     Apply,
@@ -56,6 +55,7 @@ from spillway.operators import (
     columns,
     field,
 )
+from spillway.receiver import Sender
 from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, TallyTable, Vector, Window
 
 if TYPE_CHECKING:

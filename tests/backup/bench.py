@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from spillway.backup.files import Files, LocalFiles
 from spillway.backup.keeper import Keeper, Loss, Promise, Step
 from spillway.backup.manifest import Manifest
 from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import ManualClock
+from spillway.files.folders import Files, LocalFiles
 from spillway.graph.protections import Protection
 from spillway.records.progress import ShardProgress
 from spillway.state.primitives import Metric, Vector

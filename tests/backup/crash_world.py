@@ -15,7 +15,7 @@ from tests.state.crash_film import Files, Film, Still, crash_points, files_below
 
 import spillway as sw
 from spillway.clock import ManualClock
-from spillway.operators.opened import OpenOperator
+from spillway.engine.opened import OpenOperator
 from spillway.soak.judge import in_order
 from spillway.state import HashTable, KeySet, Sample, Vector, Window
 from spillway.state.conformance import metric_distance

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from spillway.backup.files import Files
 from spillway.backup.manifest import Record
 from spillway.backup.segments import Chunks
 from spillway.backup.store import Coming, Moment, Restored, ShardStore
+from spillway.files.folders import Files
 from spillway.state.kernels import CHUNK_BYTES, CHUNK_CELLS
 
 Content = dict[tuple[int, int], int]  # (array, chunk): the byte that fills it

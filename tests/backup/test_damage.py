@@ -9,8 +9,8 @@ import pytest
 from tests.backup.bench import KilledError
 from tests.backup.stored import Content, Stored, content_of, moment, new_store
 
-from spillway.backup.files import LocalFiles, open_files
 from spillway.backup.store import ShardStore
+from spillway.files.folders import LocalFiles, open_files
 from spillway.soak.faulty_files import FaultyFiles, Trap
 from spillway.state.kernels import CHUNK_BYTES
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.backup.bench import KilledError
 
-from spillway.backup.files import Files, LocalFiles, RemoteFiles, open_files
+from spillway.files.folders import Files, LocalFiles, RemoteFiles, open_files
 from spillway.soak.faulty_files import FaultyFiles, Trap
 
 

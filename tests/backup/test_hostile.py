@@ -13,7 +13,7 @@ from tests.backup.bench import Bench, listing
 from tests.backup.stored import Stored, content_of, moment, new_store
 
 import spillway.backup
-from spillway.backup.files import LocalFiles
+from spillway.files.folders import LocalFiles
 from spillway.graph.protections import Exact
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.backup.bench import Bench, listing, total
 
-from spillway.backup.files import LocalFiles
 from spillway.backup.keeper import Step
 from spillway.backup.reach import NOT_NOTED
 from spillway.errors import BackupError, BoundLostError, StaleAttemptError
+from spillway.files.folders import LocalFiles
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection
 
 A, B, C, D = {0: 1, 20: 5}, {0: 2, 21: 7}, {1: 4}, {63: 9}

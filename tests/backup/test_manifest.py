@@ -8,10 +8,10 @@ import pytest
 from tests.backup.bench import listing
 
 from spillway.backup import manifest as manifests
-from spillway.backup.envelope import envelope_checksum
-from spillway.backup.files import LocalFiles
 from spillway.backup.manifest import Manifest, Record, Standing, read_newest
 from spillway.errors import ForeignBackupError, NewerFormatError
+from spillway.files.envelope import envelope_checksum
+from spillway.files.folders import LocalFiles
 
 RECORD = Record(
     name=manifests.segment_name(batch=4, number=2),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.backup.bench import Bench, Changes, KilledError, listing, total
 
-from spillway.backup.files import LocalFiles, open_files
 from spillway.errors import BoundLostError
+from spillway.files.folders import LocalFiles, open_files
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
 from spillway.soak.faulty_files import FaultyFiles, Trap
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from spillway.backup.segments import SCHEMA, Chunks, checksum, decode, encode
+from spillway.backup.segments import SCHEMA, Chunks, decode, encode
+from spillway.files.checksums import checksum
 from spillway.state.kernels import CHUNK_BYTES, CHUNK_CELLS
 
 IDENTITY = "graph/operator/0/Vector/segment-0000000007-00000003.arrow"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.backup.bench import listing
 from tests.backup.stored import Content, Stored, content_of, moment, new_store, save
 
-from spillway.backup.files import Files, LocalFiles, open_files
 from spillway.backup.store import CHANGED_MAX, GENERATIONS
+from spillway.files.folders import Files, LocalFiles, open_files
 from spillway.soak.faulty_files import FaultyFiles
 
 BIG: Content = {(array, chunk): 1 for array in (0, 1) for chunk in range(500)}

@@ -10,9 +10,9 @@ from spillway.apps.bargain import APP, build
 from spillway.graph import Discard, Generator, Graph
 from spillway.graph.protections import Nothing
 from spillway.inject import Campaign
+from spillway.inject.full_trial import WholeTrials
 from spillway.inject.golden import Golden
 from spillway.inject.trial import Trials
-from spillway.inject.whole import WholeTrials
 from spillway.operators import Operator, Out
 from spillway.score import Sum
 

@@ -10,7 +10,7 @@ from spillway.cli import inject as command
 from spillway.errors import InputError, RunError
 from spillway.inject import AppInput, Assumed, read_campaign
 from spillway.inject.campaign import parse_score
-from spillway.inject.designs import bargain
+from spillway.papers.injection.designs import bargain
 from spillway.score import Count, Mean, Sum
 
 TEXT = """

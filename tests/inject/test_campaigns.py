@@ -15,8 +15,8 @@ from tests.inject.small import Running, bargain, campaign, ticks
 from spillway.errors import GraphError, InputError, SpillwayError
 from spillway.graph import Discard, Graph
 from spillway.inject import Assumed, Campaign, Processes, ThisProcess, plan, run_campaign
-from spillway.inject.lab import Lab, survey
 from spillway.inject.tasks import Answer, Task, perform
+from spillway.inject.trial_maker import Lab, survey
 from spillway.operators import Select, Union
 from spillway.records.campaign_rows import AffectedKey, TrialKey
 from spillway.score import Sum

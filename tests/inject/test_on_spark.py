@@ -12,7 +12,7 @@ from tests.inject.test_campaigns import result_of
 import spillway as sw
 from spillway.apps.bargain import build
 from spillway.inject import ThisProcess, parse_fault, plan, run_campaign, with_arrival, with_fault
-from spillway.inject.whole import WholeTrials
+from spillway.inject.full_trial import WholeTrials
 from spillway.operators.arrival import Interleaving
 
 

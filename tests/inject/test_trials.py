@@ -11,9 +11,9 @@ from spillway.apps.bargain import build
 from spillway.errors import GraphError, InputError
 from spillway.graph import Discard, Exact
 from spillway.inject import Duplication, Fault, Loss, Reordering, StateCorruption, ValueCorruption
-from spillway.inject.change import difference
+from spillway.inject.difference import difference
+from spillway.inject.full_trial import WholeTrials
 from spillway.inject.trial import Trials
-from spillway.inject.whole import WholeTrials
 from spillway.operators.arrival import Interleaving
 from spillway.seeds import generator
 

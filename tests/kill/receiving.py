@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from spillway.items import Bounds, ItemSchema, Receiver, ReceiverOptions, Sender
+from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, Sender
 
 TOKEN = "a token for kills"
 SCHEMA = "id:int64"

@@ -13,7 +13,7 @@ from tests.kill.receiving import CONTEXT, TOKEN, send_until_killed, start, start
 
 from spillway.backup.thresholds import threshold
 from spillway.errors import InputError
-from spillway.items import ItemReader, Sender
+from spillway.receiver import ItemReader, Sender
 from spillway.seeds import generator
 
 pytestmark = pytest.mark.kill

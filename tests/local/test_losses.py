@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 import spillway as sw
-from spillway.backup.files import LocalFiles
 from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Step
+from spillway.engine.feedback import Mailbox
 from spillway.errors import BoundLostError
+from spillway.files.folders import LocalFiles
 from spillway.graph.graph import Graph
-from spillway.operators.feedback import Mailbox
 from spillway.seeds import generator
 
 PIECES, ROWS, COUNT = 24, 60, 250

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import spillway as sw
-from spillway.backup.files import LocalFiles
 from spillway.backup.reach import FOLDER, NAME, Reach
 from spillway.errors import BoundLostError
+from spillway.files.folders import LocalFiles
 from spillway.graph.graph import Graph
 from spillway.soak.faulty_files import FaultyFiles
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import spillway as sw
+from spillway.engine.opened import shard_folder
 from spillway.graph.graph import Graph
-from spillway.operators.opened import shard_folder
 
 SCHEMA = pa.schema(
     [pa.field("seq", pa.int64(), nullable=False), pa.field("key", pa.string()), pa.field("value", pa.int64())]

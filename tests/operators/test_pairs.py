@@ -11,7 +11,7 @@ from tests.operators.running import feed_of, running, tuples
 
 from spillway.errors import GraphError, InputError
 from spillway.graph import Graph, Memory, Nothing
-from spillway.inject.solo import Solo
+from spillway.inject.single_operator import Solo
 from spillway.operators import Operator
 from spillway.operators.barrier import Barrier
 from spillway.operators.stateless import Where, field

@@ -88,7 +88,7 @@ def test_a_window_of_time_that_overflows_is_an_error() -> None:
 
 def test_states_tell_keys_with_equal_futures() -> None:
     operator = SlidingAggregate("sums", key="symbol", sums={"volume": "volume"}, size=2, every=2, protect=Nothing())
-    from spillway.inject.solo import Solo
+    from spillway.inject.single_operator import Solo
 
     schemas = graph_of(operator, batches=[trades(1)]).checked().output_schemas("sums")
     one, other = Solo(operator, schemas), Solo(operator, schemas)

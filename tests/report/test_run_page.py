@@ -11,8 +11,8 @@ from tests.report.test_campaign_page import words
 from tests.report.test_page import Elements
 
 from spillway.errors import RunError
+from spillway.files.log import log_bytes, read_log
 from spillway.records import reading
-from spillway.records.log import log_bytes, read_log
 from spillway.records.progress import ShardProgress
 from spillway.records.rundir import RunDirectory
 from spillway.report.pages import report_page

@@ -8,8 +8,8 @@ import pytest
 
 from spillway.backup import due, keeper, promise, reach, store, thresholds
 from spillway.backup.manifest import Manifest
+from spillway.engine import feedback, opened
 from spillway.graph.protections import Checkpoint, Protection
-from spillway.operators import feedback, opened
 from spillway.operators.sketch import CountMin
 from spillway.soak.contents import same
 from spillway.soak.memories import PromiseBrokenError

@@ -9,7 +9,7 @@ import pytest
 from tests.kill.receiving import TOKEN, start_receiver
 
 import spillway as sw
-from spillway.items import ItemReader, Sender
+from spillway.receiver import ItemReader, Sender
 from spillway.spark import run
 from spillway.spark.receiving import received
 

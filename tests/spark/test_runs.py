@@ -15,7 +15,6 @@ from tests.conftest import in_order
 
 import spillway as sw
 from spillway.backup import Step
-from spillway.backup.segments import checksum
 from spillway.errors import (
     BackupError,
     BoundLostError,
@@ -25,6 +24,7 @@ from spillway.errors import (
     RunError,
     StateMemoryError,
 )
+from spillway.files.checksums import checksum
 from spillway.records import read_progress
 from spillway.seeds import generator
 from spillway.spark import Run, run

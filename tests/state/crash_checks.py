@@ -7,7 +7,7 @@ import numpy as np
 from tests.state.crash_film import files_below
 
 from spillway.backup.store import Restored, ShardStore
-from spillway.records.durable import UNFINISHED
+from spillway.files.durable import UNFINISHED
 from spillway.state import kernels
 from spillway.state.appended import Appended
 from spillway.state.arrays import SAVED_COUNT, Cells

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spillway.errors import GraphError
+from spillway.given import check_whole
 from spillway.graph.feeds import Feed, Generator
-from spillway.graph.given import check_whole
 from spillway.graph.graph import Graph
 from spillway.graph.protections import Protection
 from spillway.graph.sinks import Memory, Sink

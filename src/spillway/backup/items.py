@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyarrow import ipc
 
-from spillway.backup.files import Files
-from spillway.backup.segments import checksum
+from spillway.files.checksums import checksum
+from spillway.files.folders import Files
 
 _NAME = re.compile(r"items-(\d+)-([0-9a-f]+)\.arrow")
 _PART = "part"
@@ -24,7 +24,7 @@ class ItemLog:
 
     >>> from tempfile import mkdtemp
     >>> from pathlib import Path
-    >>> from spillway.backup.files import LocalFiles
+    >>> from spillway.files.folders import LocalFiles
     >>> log = ItemLog(LocalFiles(Path(mkdtemp())))
     >>> _ = log.write(7, {"in": [pa.record_batch({"seq": [1, 2]})]})
     >>> log.read(7)["in"][0]["seq"].to_pylist(), log.read(8)

@@ -10,9 +10,9 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from spillway.backup.envelope import seal, unseal
-from spillway.backup.files import Files
 from spillway.errors import ForeignBackupError
+from spillway.files.envelope import seal, unseal
+from spillway.files.folders import Files
 from spillway.state.meaning import Meaning, refusal
 
 FORMAT = 3

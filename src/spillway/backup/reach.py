@@ -14,9 +14,9 @@ One file, replaced as a whole: a note that is damaged or missing asks for nothin
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from spillway.backup.envelope import seal, unseal
-from spillway.backup.files import Files, open_files
 from spillway.errors import BackupError
+from spillway.files.envelope import seal, unseal
+from spillway.files.folders import Files, open_files
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 

@@ -58,11 +58,6 @@ def encode(parts: list[Chunks], *, identity: str) -> pa.Buffer:
     return sink.getvalue()
 
 
-def checksum(data: bytes | pa.Buffer) -> str:
-    """The checksum of a whole file."""
-    return xxhash.xxh3_64_hexdigest(data)
-
-
 def decode(data: bytes, *, counts: tuple[int, ...], identity: str, intact: bool) -> list[Chunks]:
     """The valid chunks of a segment, per array; ``intact`` if the whole file's checksum was right.
 

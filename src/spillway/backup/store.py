@@ -27,9 +27,10 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from spillway.backup import manifest as manifests
-from spillway.backup.files import Files
 from spillway.backup.manifest import AT_FIRST, Kind, Manifest, Record, Standing
-from spillway.backup.segments import Chunks, checksum, decode, encode
+from spillway.backup.segments import Chunks, decode, encode
+from spillway.files.checksums import checksum
+from spillway.files.folders import Files
 from spillway.state.kernels import CHUNK_BYTES
 from spillway.state.meaning import Meaning, fingerprint
 from spillway.state.shard import NONE

@@ -21,9 +21,9 @@ from typing import Any
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
 from spillway.errors import GraphError
-from spillway.experiments.throughput import Timing, in_memory, new_folder, timed
-from spillway.experiments.workloads import MODES, WORKLOADS, Workload
 from spillway.graph import Discard, Trace
+from spillway.papers.af.throughput import Timing, in_memory, new_folder, timed
+from spillway.papers.af.workloads import MODES, WORKLOADS, Workload
 from spillway.records.rundir import machine
 from spillway.spark import session
 from spillway.state.folders import make_temporary

@@ -1,7 +1,7 @@
 """``spillway bench model``: how fast nets are simulated, beside simpy, and whether the simulator is right.
 
 Five figures in one run, all in processor time of one core. Completions per second on a line of operators
-(``spillway.model.tandem``), and on bargain discovery under each protection; the model time that gives on the line, over
+(``benches.tandem``), and on bargain discovery under each protection; the model time that gives on the line, over
 what the same line written for simpy gives; the speed-up by fast-forward on two hours of bargain discovery; and how far
 simulated means lie from those of the exact solver, in half-widths of their intervals.
 """
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spillway.benches.tandem import Tandem
 from spillway.cli import bench_model_simpy
 from spillway.cli.bench_model_simpy import SimpyLine
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate
-from spillway.model import Exponential, Measure, Net, Precision, Simulation, simulate, solve
-from spillway.model.streams import Faults, Technique, build
-from spillway.model.streams.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
-from spillway.model.tandem import Tandem
+from spillway.model import Faults, Technique, build
+from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
 from spillway.records.rundir import machine
+from spillway.san import Exponential, Measure, Net, Precision, Simulation, simulate, solve
 
 MEANING = "how fast nets are simulated, beside simpy, and whether the simulator is right"
 

@@ -1,4 +1,4 @@
-"""The line of operators of ``spillway.model.tandem`` written for simpy, to compare with. simpy comes with [dev].
+"""The line of operators of ``spillway.benches.tandem`` written for simpy, to compare with. simpy comes with [dev].
 
 Twice: ``Net`` is the net as it stands, a container for every place and a process for every activity; ``Operators`` is
 what one would write in simpy without the net, a process for every operator and a store between two.
@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator
 from types import ModuleType
 from typing import Any, Protocol
 
+from spillway.benches.tandem import Tandem
 from spillway.errors import SetupError
-from spillway.model.tandem import Tandem
 
 Steps = Generator[Any, Any, None]
 

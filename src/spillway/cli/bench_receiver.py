@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate
 from spillway.errors import RunError
-from spillway.items import ItemReader, Sender
+from spillway.receiver import ItemReader, Sender
 from spillway.records.rundir import machine
 
 MEANING = "items a second through a receiver on one core, with none lost"

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
-from spillway.experiments.throughput import timed
 from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Protection
 from spillway.operators import Count
+from spillway.papers.af.throughput import timed
 from spillway.records.rundir import machine
 from spillway.seeds import generator
 from spillway.spark import session

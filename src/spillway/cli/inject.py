@@ -14,10 +14,10 @@ from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.errors import RunError
 from spillway.inject import Campaign, Planned, Processes, ThisProcess, plan, read_campaign, run_campaign
 from spillway.inject.cost import whole_run_s
-from spillway.inject.designs import bargain
 from spillway.inject.executors import Executor
 from spillway.inject.golden import why_whole
 from spillway.inject.running import Progress as CampaignProgress
+from spillway.papers.injection.designs import bargain
 from spillway.records.campaign import CampaignRecords
 from spillway.records.campaign_rows import MetricsRow
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from spillway.cli.model_output import add_run_options, crew, print_points, save, told
 from spillway.cli.output import PEOPLE, print_json, print_table
-from spillway.model.streams.experiments import EXPERIMENTS, sdc
-from spillway.model.streams.experiments import crash as crash_settings
-from spillway.model.streams.runs import PAPER_RULE, QUICK_RULE, Result, Setting, run_settings
-from spillway.model.streams.statements import TABLE_5_4, statements
+from spillway.model.simulating import PAPER_RULE, QUICK_RULE, Result, Setting, run_settings
+from spillway.papers.dissertation.experiments import EXPERIMENTS, sdc
+from spillway.papers.dissertation.experiments import crash as crash_settings
+from spillway.papers.dissertation.statements import TABLE_5_4, statements
 from spillway.records.model import ModelRecords, PublishedRow, StatementRow
 
 MEANING = "Bargain Discovery under checkpoints, high-availability groups and full replication, as the paper tried it"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from spillway.cli.output import PEOPLE, print_json, size
 from spillway.errors import RunError
-from spillway.model.drawing import draw
-from spillway.model.streams.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
-from spillway.model.streams.build import build
-from spillway.model.streams.faults import Faults
-from spillway.model.streams.protections import NoProtection
-from spillway.records.durable import write_whole
+from spillway.files.durable import write_whole
+from spillway.model.faults import Faults
+from spillway.model.protections import NoProtection
+from spillway.model.stream_net import build
+from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
+from spillway.san.drawing import draw
 
 MEANING = "the net of Bargain Discovery under a protection, or of one of its operators, as SVG"
 

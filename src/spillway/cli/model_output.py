@@ -8,12 +8,12 @@ from pathlib import Path
 
 from spillway.cli.output import PROGRESS, print_table
 from spillway.errors import RunError
-from spillway.model.replications import InProcess, Processes, Workers
-from spillway.model.streams.runs import Progress, Result, Setting
+from spillway.files.durable import write_whole
+from spillway.model.simulating import Progress, Result, Setting
 from spillway.records.campaign import read_manifest
-from spillway.records.durable import write_whole
 from spillway.records.model import ModelRecords
 from spillway.report.model_page import model_page
+from spillway.san.replications import InProcess, Processes, Workers
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 def crew(options: argparse.Namespace) -> Iterator[Workers]:
     """Whoever runs replications; results do not depend on it."""
     if options.master is not None:
-        from spillway.model.replications_on_spark import OnSpark
+        from spillway.san.replications_on_spark import OnSpark
         from spillway.spark import session
 
         yield OnSpark(session(master=options.master))

@@ -11,8 +11,8 @@ from spillway.apps import APPS
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
 from spillway.errors import GraphError
 from spillway.graph import Discard, Graph
-from spillway.model.streams.measuring import measure_profile
-from spillway.model.streams.profile import FORMAT, Profile
+from spillway.model.measuring import measure_profile
+from spillway.model.profile import FORMAT, Profile
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from spillway.cli.output import PROGRESS, size
 from spillway.errors import RunError
-from spillway.items import Bounds, ItemSchema, Receiver, ReceiverOptions, find_token
-from spillway.items.options import TOKEN_VARIABLE
+from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, find_token
+from spillway.receiver.options import TOKEN_VARIABLE
 
 _STATUS_EVERY_S = 5.0
 

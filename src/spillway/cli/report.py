@@ -5,7 +5,7 @@ from pathlib import Path
 
 from spillway.cli.output import PEOPLE, print_json, size
 from spillway.errors import RunError
-from spillway.records.durable import write_whole
+from spillway.files.durable import write_whole
 from spillway.report.pages import report_page
 
 

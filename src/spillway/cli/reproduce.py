@@ -7,10 +7,10 @@ from typing import Any
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.errors import RunError
-from spillway.experiments.accuracy import STUDIES, Point, Study, points
-from spillway.experiments.theorems import check_heavy_hitters, check_join
+from spillway.files.durable import write_whole
+from spillway.papers.af.accuracy import STUDIES, Point, Study, points
+from spillway.papers.af.theorems import check_heavy_hitters, check_join
 from spillway.records.campaign import read_manifest
-from spillway.records.durable import write_whole
 from spillway.records.reproduction import Reproduction
 from spillway.report.af_page import af_page, charts
 
@@ -133,7 +133,7 @@ def _theorems(records: Reproduction, options: argparse.Namespace) -> None:
 
 
 def _on_spark(records: Reproduction, options: argparse.Namespace, parts: list[str]) -> None:
-    from spillway.experiments.tradeoff import against_items, against_theta
+    from spillway.papers.af.tradeoff import against_items, against_theta
     from spillway.spark import session
 
     PROGRESS.print("Starting Spark.")

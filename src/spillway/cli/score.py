@@ -8,8 +8,8 @@ from pathlib import Path
 from spillway.cli.output import PEOPLE, print_json, print_table
 from spillway.records.campaign import CampaignRecords
 from spillway.records.campaign_rows import MetricsRow
-from spillway.report.verdicts import verdicts
 from spillway.score.evaluation import evaluate
+from spillway.score.verdicts import verdicts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

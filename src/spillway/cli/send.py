@@ -13,9 +13,9 @@ from pyarrow import ipc
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json
 from spillway.errors import InputError
-from spillway.items import ItemReader, ItemSchema, Sender, find_token
-from spillway.items.options import TOKEN_VARIABLE
-from spillway.items.schema import PUNCTUATION
+from spillway.receiver import ItemReader, ItemSchema, Sender, find_token
+from spillway.receiver.options import TOKEN_VARIABLE
+from spillway.receiver.wire.schema import PUNCTUATION
 
 _TELL_EVERY_S = 2.0
 _ROWS = 50_000

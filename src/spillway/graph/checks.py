@@ -12,9 +12,9 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from spillway.errors import GraphError
+from spillway.given import check_whole
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ
-from spillway.graph.given import check_whole
 from spillway.graph.graph import CheckedGraph, Edge, Exit, Graph, Source, Stream
 
 

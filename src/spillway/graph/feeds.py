@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.errors import GraphError, InputError
+from spillway.given import check_whole
 from spillway.graph.files import Format, Slice, look_at, read_slice
-from spillway.graph.given import check_whole
 
 SEQ = "seq"
 SEQ_FIELD = pa.field(SEQ, pa.int64(), nullable=False)

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import GraphError
+from spillway.given import check_name, check_whole
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, SEQ_FIELD, Feed
-from spillway.graph.given import check_name, check_whole
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
 from spillway.graph.windows import MARKS, Hopping

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spillway.errors import GraphError
-from spillway.graph.given import check_whole
+from spillway.given import check_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.errors import GraphError, InputError
+from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
-from spillway.graph.given import check_whole
 
 Int64s = npt.NDArray[np.int64]
 

@@ -4,8 +4,8 @@ import time
 
 from spillway.graph.sinks import Discard
 from spillway.inject.campaign import Campaign
+from spillway.inject.full_trial import whole_run
 from spillway.inject.rewriting import redraw
-from spillway.inject.whole import whole_run
 
 _BATCHES_MEASURED = 4
 

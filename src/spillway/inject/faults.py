@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.errors import GraphError
+from spillway.given import check_whole
 from spillway.graph.feeds import SEQ
-from spillway.graph.given import check_whole
 from spillway.seeds import generator
 
 At = Literal["input", "output"]

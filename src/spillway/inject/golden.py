@@ -17,7 +17,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import CheckedGraph, Graph, Stream
 from spillway.inject.rewriting import with_arrival
-from spillway.inject.solo import Snapshot, Solo, joined
+from spillway.inject.single_operator import Snapshot, Solo, joined
 from spillway.operators.arrival import Interleaving
 from spillway.operators.keyed import Keyed, numbered
 from spillway.operators.merging import Merging

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from spillway.errors import InputError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.inject.campaign import AppInput, Campaign
-from spillway.inject.lab import survey
 from spillway.inject.placement import Choice, depends, place
 from spillway.inject.rewriting import entries
+from spillway.inject.trial_maker import survey
 from spillway.operators.operator import Operator
 from spillway.records.campaign_rows import (
     AffectedKey,

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from spillway.errors import InputError
 from spillway.inject.executors import Executor
-from spillway.inject.lab import GoldenTried, Tried
 from spillway.inject.planning import Planned
 from spillway.inject.tasks import Answer, Task, keep, kept
+from spillway.inject.trial_maker import GoldenTried, Tried
 from spillway.records.campaign import CampaignRecords, CampaignWriter
 from spillway.records.campaign_rows import AffectedKey, AffectedRow, GoldenRow, TrialRow
 from spillway.score import evaluate, local_errors, local_impact

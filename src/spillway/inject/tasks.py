@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spillway.files.durable import write_whole
 from spillway.inject.campaign import Campaign
-from spillway.inject.lab import GoldenTried, Lab, Tried
+from spillway.inject.trial_maker import GoldenTried, Lab, Tried
 from spillway.records.campaign_rows import AffectedKey, TrialKey
-from spillway.records.durable import write_whole
 
 Int64s = npt.NDArray[np.int64]
 

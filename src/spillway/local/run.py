@@ -11,19 +11,19 @@ import pyarrow as pa
 from spillway.backup.keeper import Observer, ignore
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
+from spillway.engine.exchange import exchange
+from spillway.engine.feedback import Mailbox
+from spillway.engine.looking import asked_for, check_memory
+from spillway.engine.numbering import Numbering, check_numbers
+from spillway.engine.opened import OpenOperator, open_items
+from spillway.engine.resuming import check_resumable
+from spillway.engine.task import Leaving, Segment
 from spillway.errors import GraphError
 from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.graph.stages import Stage, stages
-from spillway.local.exchange import exchange
 from spillway.local.sinks import Outlet
-from spillway.operators.feedback import Mailbox
-from spillway.operators.looking import asked_for, check_memory
-from spillway.operators.numbering import Numbering, check_numbers
-from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
-from spillway.operators.resuming import check_resumable
-from spillway.operators.segment import Leaving, Segment
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 from spillway.state.folders import claim, make_temporary, wipe

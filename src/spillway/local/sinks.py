@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spillway.engine.kept import Kept
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
-from spillway.records.kept import Kept
 
 
 class Outlet:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from numba import njit
 
 from spillway.errors import GraphError
-from spillway.graph.given import check_whole
+from spillway.given import check_whole
 from spillway.seeds import generator
 
 Int64s = npt.NDArray[np.int64]

@@ -46,8 +46,8 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.errors import GraphError, InputError
+from spillway.given import check_whole
 from spillway.graph.feeds import SEQ_FIELD
-from spillway.graph.given import check_whole
 from spillway.graph.protections import Approximate, Nothing, Protection
 from spillway.graph.windows import Hopping
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples

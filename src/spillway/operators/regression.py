@@ -31,8 +31,8 @@ from numba import njit
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
+from spillway.given import check_whole
 from spillway.graph.feeds import SEQ
-from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
 from spillway.graph.windows import Decaying
 from spillway.operators.operator import Operator, Out, columns

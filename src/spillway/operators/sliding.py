@@ -12,8 +12,8 @@ from numba import njit
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
+from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
-from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.keyed import Float64s, Keyed, float_column, numbered, want_number

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numba import njit
 
 from spillway.errors import GraphError, InputError
+from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
-from spillway.graph.given import check_whole
 from spillway.graph.protections import Protection
 from spillway.operators.carried import Carried, Tuples, either
 from spillway.operators.operator import Operator, Out

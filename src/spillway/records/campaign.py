@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spillway.errors import RunError
+from spillway.files.durable import sync_folder, write_whole
 from spillway.records.campaign_rows import (
     AFFECTED_SCHEMA,
     GOLDEN_SCHEMA,
@@ -46,7 +47,6 @@ from spillway.records.campaign_rows import (
     declaration_json,
     graph_from_json,
 )
-from spillway.records.durable import sync_folder, write_whole
 from spillway.records.rundir import machine
 
 FORMAT = 1

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import RunError
-from spillway.records.log import Logged, read_log
+from spillway.files.log import Logged, read_log
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
 from spillway.records.rundir import parts_of, torn_in
 

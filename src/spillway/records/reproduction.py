@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spillway.errors import RunError
-from spillway.records.durable import write_whole
+from spillway.files.durable import write_whole
 from spillway.records.rundir import machine
 
 FORMAT = 1

@@ -35,8 +35,8 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import RecordsWarning, RunError
-from spillway.records.durable import UNFINISHED, sync_folder, write_whole
-from spillway.records.log import Log, log_bytes, read_log
+from spillway.files.durable import UNFINISHED, sync_folder, write_whole
+from spillway.files.log import Log, log_bytes, read_log
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, progress_batch
 
 FORMAT = 1

@@ -15,8 +15,8 @@ from spillway.report.campaign_charts import CampaignCharts, bought
 from spillway.report.layers import Arrow, Box, draw_graph
 from spillway.report.page import Cell, Section, Value, page, table
 from spillway.report.panels import Control, panels
-from spillway.report.verdicts import LEVELS, Verdict, verdicts
 from spillway.score.evaluation import evaluate
+from spillway.score.verdicts import LEVELS, Verdict, verdicts
 
 _READING = """Quality score (QS): the score of the part of the output that a fault affects, over its score without the \
 fault. 1 is no effect, below 1 the output is worth too little, above 1 too much.

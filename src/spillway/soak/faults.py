@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 
 from spillway.backup.keeper import Step
+from spillway.engine.opened import shard_folder
 from spillway.errors import BoundLostError, StaleAttemptError
-from spillway.operators.opened import shard_folder
 from spillway.soak.faulty_files import Damage, Trap
 from spillway.soak.memories import demand
 from spillway.soak.plans import GRAPH

@@ -23,11 +23,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from spillway.engine.feedback import Taken
 from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.graph import CheckedGraph, Edge
 from spillway.graph.protections import Approximate, Exact, UpstreamBackup
 from spillway.graph.windows import Decaying, Hopping
-from spillway.operators.feedback import Taken
 from spillway.operators.operator import Operator, Out
 from spillway.records.progress import ShardProgress
 from spillway.soak.blocks import Kept

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from spillway.backup.keeper import Observer
 from spillway.clock import Clock
+from spillway.engine.feedback import Mailbox, Taken
+from spillway.engine.numbering import Numbering
+from spillway.engine.opened import open_items
+from spillway.engine.task import Leaving, Segment
 from spillway.graph.graph import CheckedGraph, Edge, Graph
 from spillway.graph.stages import Stage
 from spillway.local.run import LocalRun
-from spillway.operators.feedback import Mailbox, Taken
-from spillway.operators.numbering import Numbering
-from spillway.operators.opened import open_items
 from spillway.operators.operator import Operator, Out
-from spillway.operators.segment import Leaving, Segment
 
 Sent = dict[tuple[Edge, int, int], list[pa.RecordBatch]]
 """By edge, batch and shard of the sender: what it put down last."""

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.clock import Clock
+from spillway.engine.feedback import Mailbox, Taken
+from spillway.engine.opened import OpenOperator
 from spillway.graph.graph import CheckedGraph, Edge
 from spillway.graph.stages import Stage
-from spillway.operators.feedback import Mailbox, Taken
-from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator, Out
 from spillway.soak.blocks import Unwatched
 from spillway.soak.contents import Contents, read

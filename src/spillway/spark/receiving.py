@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spillway.errors import InputError
-from spillway.graph.given import check_whole
+from spillway.given import check_whole
 from spillway.graph.spark_types import spark_schema
-from spillway.items import ItemReader, ItemSchema
+from spillway.receiver import ItemReader, ItemSchema
 
 _ALL = 1 << 40
 

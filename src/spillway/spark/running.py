@@ -20,14 +20,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
+from spillway.engine.looking import asked_for, check_memory
+from spillway.engine.numbering import check_numbers
+from spillway.engine.opened import OpenOperator
+from spillway.engine.resuming import check_resumable
 from spillway.errors import BackupError, GraphError, RunError, SpillwayError, StateError
 from spillway.graph.graph import CheckedGraph, Graph
-from spillway.operators.looking import asked_for, check_memory
-from spillway.operators.numbering import check_numbers
-from spillway.operators.opened import OpenOperator
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
-from spillway.operators.resuming import check_resumable
 from spillway.records.progress import ShardProgress, last_words
 from spillway.records.ranges import SourceRange
 from spillway.records.rundir import RunDirectory

@@ -6,10 +6,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
+from spillway.engine.kept import Kept
 from spillway.errors import GraphError
 from spillway.graph.graph import CheckedGraph
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet
-from spillway.records.kept import Kept
 from spillway.spark.layout import Layout
 
 

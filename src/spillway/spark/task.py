@@ -12,15 +12,15 @@ from pyspark import TaskContext
 
 from spillway.backup.keeper import Observer
 from spillway.backup.reach import reach_of
+from spillway.engine.feedback import Mailbox
+from spillway.engine.numbering import Numbering
+from spillway.engine.opened import OpenOperator, open_items
+from spillway.engine.task import Segment
 from spillway.errors import RunError
 from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Edge, Source
 from spillway.graph.stages import Stage
-from spillway.operators.feedback import Mailbox
-from spillway.operators.numbering import Numbering
-from spillway.operators.opened import OpenOperator, open_items
 from spillway.operators.operator import Operator
-from spillway.operators.segment import Segment
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 from spillway.spark.layout import Layout

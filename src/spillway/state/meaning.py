@@ -16,7 +16,7 @@ from pathlib import Path
 
 import xxhash
 
-from spillway.records.durable import write_whole
+from spillway.files.durable import write_whole
 from spillway.state.memory import memory_error
 
 Meaning = Mapping[str, str]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numba import njit
 
 from spillway.errors import GraphError, InputError
-from spillway.graph.given import check_whole
+from spillway.given import check_whole
 from spillway.state.hashing import mix
 from spillway.state.keys import Int64s, Keys, KeyType
 from spillway.state.primitives import HashTable, Primitive

@@ -1,0 +1,1 @@
+"""Measurements as commands: each is a run whose figures are written to records."""

@@ -1,0 +1,1 @@
+"""One task of a graph, the same on both runtimes: turns, exchange, feedback, opened shards."""

@@ -1,0 +1,156 @@
+"""May this graph go on with what lies in these folders? Asked before anything runs; nothing is changed.
+
+Every task asks the same of the shard it opens, and its word is the last: folders may change while a run is going on. It
+comes late, though, from inside of Spark, and one shard does not see what became of the others. So a run looks at all of
+it first:
+
+    memory of another meaning, or of another number of shards       refused
+    backups of another meaning, or of another number of shards      refused
+    backups that reach beyond the batch the run begins with         refused: they are of an earlier run
+    an operator without any state, and state of one that is gone    refused: it seems to be renamed
+
+What cannot be read is passed over here. Whether it is needed, the shard will know that it belongs to.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from spillway.backup.manifest import Manifest, check_ours, find_newest
+from spillway.engine.meaning import check_memory, meaning_of, memory_meaning
+from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, StateError
+from spillway.files.folders import Files, open_files
+from spillway.graph.graph import CheckedGraph
+from spillway.operators.operator import Operator
+from spillway.state.header import looks_new
+from spillway.state.meaning import SHARDS, START_ANEW, refusal
+from spillway.state.shard import NONE
+
+_MEMORY = re.compile(r"\d{4,}")
+_BACKUPS = re.compile(r"(\d{4,})-of-(\d{4,})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Saved:
+    """The backups of one shard."""
+
+    files: Files
+    shard: int  # as the folder says
+    shards: int  # how many the operator had
+    manifest: Manifest
+
+    @property
+    def batch(self) -> int:
+        """The newest batch in them, or -1."""
+        return self.manifest.records[-1].batch if self.manifest.records else NONE
+
+
+def check_resumable(graph: CheckedGraph, *, state: Path | None, backups: str | None, batch: int) -> None:
+    """Refuse to run ``graph`` from ``batch`` on with state it cannot go on with, in words."""
+    operators = [node for node in graph.operators.values() if isinstance(node, Operator) and node.stateful]
+    found = set()
+    for operator in operators:
+        folders = _memory(state, graph, operator.name)
+        for folder in folders:
+            check_memory(folder, operator, memory_meaning(graph, operator))
+        saved = _backups(backups, graph, operator.name) if operator.protect.keeps_backups else []
+        _check_backups(graph, operator, saved, backups=backups, batch=batch)
+        if folders or saved:
+            found.add(operator.name)
+    if batch > 0:
+        for operator in operators:
+            if operator.name not in found:
+                _check_name(graph, operator, state=state, backups=backups, batch=batch)
+
+
+def _check_backups(
+    graph: CheckedGraph, operator: Operator, saved: list[_Saved], *, backups: str | None, batch: int
+) -> None:
+    shards = graph.shards_of(operator.name)
+    ours = [shard for shard in saved if shard.shards == shards]
+    # Beside our own, those of another number of shards are what a run left that nobody will go on with.
+    looked_at = ours or saved
+    if not looked_at:
+        return
+    assert backups is not None
+    place = open_files(backups, graph.name, operator.name).place
+    newest = max(looked_at, key=lambda shard: shard.batch)
+    # The first batch may have been begun before and be run again, but not by another number of shards.
+    if newest.batch > batch or (not ours and batch == 0 and newest.batch >= 0):
+        raise BackupError(
+            f"Backups in {place} belong to an earlier run of graph {graph.name!r}: operator {operator.name!r} has "
+            f"{newest.shards} shards there, up to batch {newest.batch}, and this run begins at batch {batch}. Resume "
+            f"that run from where it stopped, name another folder with backups=, or remove this one."
+        )
+    meaning = meaning_of(graph, operator)
+    if not ours and batch > 0:
+        was = {**newest.manifest.meaning, SHARDS: str(newest.shards)}
+        raise ForeignBackupError(refusal(operator.name, was, meaning, of=f"its backups in {place} were"))
+    for own in ours:
+        check_ours(own.manifest, own.files, graph=graph.name, operator=operator.name, shard=own.shard, meaning=meaning)
+
+
+def _check_name(
+    graph: CheckedGraph, operator: Operator, *, state: Path | None, backups: str | None, batch: int
+) -> None:
+    """Refuse to begin an operator without state in mid-run if there is state of one that the graph does not have."""
+    strays: list[tuple[str, str]] = []
+    if state is not None:
+        names = _names(state / graph.name)
+        strays += [(name, str(state / graph.name)) for name in names if _memory(state, graph, name)]
+    if backups is not None and operator.protect.keeps_backups:
+        folder = open_files(backups, graph.name)
+        strays += [(name, folder.place) for name in _entries(folder) if _backups(backups, graph, name)]
+    for name, place in strays:
+        if name in graph.operators and graph.operators[name].stateful:
+            continue
+        raise StateError(
+            f"There is state of operator {name!r} in {place}, which graph {graph.name!r} does not have, and none of "
+            f"operator {operator.name!r}, though the run is at batch {batch}. If it is the same operator, call it "
+            f"{name!r} again; otherwise {START_ANEW}"
+        )
+
+
+def _memory(state: Path | None, graph: CheckedGraph, operator: str) -> list[Path]:
+    """The folders of an operator's shards that have memory in them."""
+    if state is None:
+        return []
+    folder = state / graph.name / operator
+    shards = [folder / name for name in _names(folder) if _MEMORY.fullmatch(name)]
+    return [shard for shard in shards if not looks_new(shard)]
+
+
+def _backups(backups: str | None, graph: CheckedGraph, operator: str) -> list[_Saved]:
+    """The backups of an operator's shards, of whatever number of shards, as far as they can be read."""
+    return list(_saved(backups, graph, operator)) if backups is not None else []
+
+
+def _saved(backups: str, graph: CheckedGraph, operator: str) -> Iterator[_Saved]:
+    for name in _entries(open_files(backups, graph.name, operator)):
+        match = _BACKUPS.fullmatch(name)
+        if match is None:
+            continue
+        files = open_files(backups, graph.name, operator, name)
+        try:
+            manifest = find_newest(files)
+        except (ForeignBackupError, NewerFormatError):
+            raise
+        except (BackupError, OSError):
+            continue
+        if manifest is not None:
+            yield _Saved(files=files, shard=int(match[1]), shards=int(match[2]), manifest=manifest)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def _entries(files: Files) -> list[str]:
+    try:
+        return files.names()
+    except OSError:
+        return []

@@ -1,0 +1,230 @@
+"""One task: a stage's operators applied to one partition of one batch.
+
+Both runtimes run exactly this. A runtime brings tuples in by edge and takes tuples out by edge; between, outputs of one
+operator go to the next without leaving the call. Feedback does not leave by an edge: it is put down for the next batch.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spillway.backup.items import ItemLog
+from spillway.clock import SystemClock
+from spillway.engine.feedback import Mailbox
+from spillway.engine.numbering import Numbering
+from spillway.engine.opened import OpenOperator
+from spillway.engine.turn import Turn
+from spillway.errors import BoundLostError, InputError
+from spillway.graph.feeds import SEQ
+from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.stages import Stage
+from spillway.graph.windows import NO_MARKS, Hopping, Marks, mark_batch
+from spillway.operators.operator import Operator, Out
+from spillway.records.progress import ShardProgress
+from spillway.records.ranges import SourceRange
+
+Leaving = tuple[Edge, pa.RecordBatch]
+OpenShard = Callable[[Operator, int], OpenOperator]
+OpenItems = Callable[[Operator, int], ItemLog | None]
+
+_EXAMPLES_MAX = 3
+
+
+class Segment:
+    """The operators of one stage at work on one shard's part of one batch.
+
+    >>> with Segment(...) as segment:                                   # doctest: +SKIP
+    ...     for edge, batch in arriving: yield from segment.arrive(edge, batch)
+    ...     yield from segment.finish()
+    """
+
+    def __init__(
+        self,
+        graph: CheckedGraph,
+        stage: Stage,
+        operators: Mapping[str, Operator],
+        *,
+        index: int,
+        batch: int,
+        open_shard: OpenShard,
+        open_items: OpenItems,
+        mailbox: Mailbox,
+        reads: Mapping[str, Numbering] | None = None,
+    ) -> None:
+        self._graph = graph
+        self._stage = stage
+        self._index = index
+        self._batch = batch
+        self._mailbox = mailbox
+        self._reads = reads or {}  # the sources whose tuples are seen here first
+        self._stack = ExitStack()
+        self._open: dict[str, OpenOperator] = {}
+        self._running: dict[str, Operator] = {}
+        self._items: dict[str, ItemLog] = {}
+        self._turns: dict[str, Turn] = {}
+        self._lost: dict[str, int] = defaultdict(int)
+        self._onward = {name: graph.out_of(name) for name in [*stage.operators, *graph.sources]}
+        self._upstream = {name: graph.feedback_out_of(name) for name in stage.operators}
+        self._sent: dict[Edge, list[pa.RecordBatch]] = defaultdict(list)
+        made_here = {*stage.operators, *(graph.sources if stage.index == 0 else ())}
+        # Edges whose tuples come from here and belong to windows, with the edges their punctuation takes.
+        self._windows = {
+            Edge(edge.stream, edge.node, edge.port): edge
+            for edge in stage.leaving
+            if edge.marks and edge.stream.node in made_here
+        }
+        self._marks: dict[Edge, list[Marks]] = defaultdict(list)
+        for name in stage.operators:
+            operator = operators[name]
+            if not operator.stateful:
+                self._running[name] = operator.opened(None, graph.output_schemas(name))
+                items = open_items(operator, index)
+            elif index < graph.shards_of(name):
+                self._open[name] = open_shard(operator, index)
+                self._running[name] = self._open[name].operator
+                items = self._open[name].items
+            else:
+                continue
+            if items is not None:
+                self._items[name] = items
+        self.progress: list[ShardProgress] = []
+        self.ranges: list[SourceRange] = []
+
+    def __enter__(self) -> "Segment":
+        with ExitStack() as stack:
+            for opened in self._open.values():
+                stack.enter_context(opened.shard.lock())
+                opened.keeper.begin(self._batch)
+            for name, operator in self._running.items():
+                self._turns[name] = Turn(operator, self._open.get(name))
+                for edge in self._graph.feedback_into(name):
+                    with self._durably(name, "reading its feedback"):
+                        taken = self._mailbox.take(edge, batch=self._batch - 1)
+                    self._turns[name].feed_back(edge.port, taken.batches)
+                    self._lost[name] += taken.lost
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def from_source(self, source: str, batch: pa.RecordBatch) -> Iterator[Leaving]:
+        """Tuples that enter the graph."""
+        if source in self._reads:
+            self._reads[source].see(batch)
+        for edge in self._onward[source]:
+            yield from self.arrive(edge, batch)
+
+    def arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
+        """Tuples or punctuation on an edge: for an operator of this stage, or passing by."""
+        turn = self._turns.get(edge.node)
+        if self._stage.index > 0 and edge.stream.node in self._reads and not edge.marks:
+            self._reads[edge.stream.node].see(batch)
+        if turn is None:
+            if edge in self._windows and batch.num_rows:
+                self._mark(edge, batch)
+            yield edge, batch
+        elif edge.marks:
+            turn.punctuate(batch)
+        else:
+            self._check_key(turn.operator, batch)
+            yield from self._route(turn.operator, turn.arrive(edge.port, batch))
+
+    def finish(self) -> Iterator[Leaving]:
+        """All tuples have arrived: let every operator finish, then commit every shard."""
+        self.ranges = [found for found in (numbers.done() for numbers in self._reads.values()) if found is not None]
+        kept: dict[str, tuple[int, float]] = {}
+        for name in self._stage.operators:
+            if name not in self._turns:
+                continue
+            turn = self._turns[name]
+            kept[name] = self._keep_items(name, turn)
+            yield from self._route(turn.operator, turn.finish())
+        for edge, marks in self._marks.items():
+            shards = self._graph.shards_of(edge.node)
+            yield self._windows[edge], mark_batch(NO_MARKS.merged(*marks), shards)
+        for name, opened in self._open.items():
+            with self._durably(name, "leaving its feedback"):
+                for edge in self._upstream[name]:
+                    self._mailbox.put(edge, self._sent[edge], batch=self._batch, shard=self._index)
+            turn = self._turns[name]
+            item_bytes, item_s = kept[name]
+            self.progress.append(
+                opened.keeper.commit(
+                    seq=turn.seq,
+                    tuples=turn.tuples,
+                    position=turn.position,
+                    item_bytes=item_bytes,
+                    item_s=item_s,
+                    feedback_lost=self._lost[name],
+                )
+            )
+
+    def _route(self, operator: Operator, outs: Iterable[Out]) -> Iterator[Leaving]:
+        for out in outs:
+            wanted = operator.schemas.get(out.port)
+            if out.batch.schema != wanted:
+                declared = _types(wanted) if wanted else f"no port {out.port!r}"
+                raise InputError(
+                    f"Operator {operator.name!r} declared {declared} and put out {_types(out.batch.schema)}."
+                )
+            for edge in self._upstream[operator.name]:
+                if edge.stream.port == out.port:
+                    self._sent[edge].append(out.batch)
+            for edge in self._onward[operator.name]:
+                if edge.stream.port == out.port:
+                    yield from self.arrive(edge, out.batch)
+
+    def _mark(self, edge: Edge, batch: pa.RecordBatch) -> None:
+        window = self._graph.operators[edge.node].windowing
+        assert isinstance(window, Hopping)
+        marks = window.marks(batch)
+        if marks.windows.size:
+            self._marks[edge].append(marks)
+
+    def _keep_items(self, name: str, turn: Turn) -> tuple[int, float]:
+        """Make what arrived durable, if its operator wants that; the bytes written and the seconds it took."""
+        if name not in self._items:
+            return 0, 0.0
+        clock = self._open[name].clock if name in self._open else SystemClock()
+        began_s = clock.monotonic_s()
+        with self._durably(name, "making its items durable"):
+            written = self._items[name].write(self._batch, turn.arrived(), trim_to=self._trim_to(name))
+        return written, clock.monotonic_s() - began_s
+
+    @contextmanager
+    def _durably(self, name: str, doing: str) -> Iterator[None]:
+        """Turn an error of the file system into the one sentence that matters."""
+        try:
+            yield
+        except OSError as error:
+            raise BoundLostError(
+                operator=name,
+                shard=self._index,
+                reason=f"{doing} failed: {error.strerror or error}. The batch was not committed; mend the folder and "
+                f"run again.",
+            ) from error
+
+    def _trim_to(self, name: str) -> int:
+        """The batches whose items no recovery can ask for: those a backup that counts contains, or all but this."""
+        if name in self._open and self._running[name].protect.replays_items:
+            return self._open[name].shard.backup_version
+        return self._batch - 1
+
+    def _check_key(self, operator: Operator, batch: pa.RecordBatch) -> None:
+        for column in operator.key:
+            values = batch[column]
+            if values.null_count:
+                numbers = batch[SEQ].filter(pc.is_null(values))[:_EXAMPLES_MAX].to_pylist()
+                examples = ", ".join(map(str, numbers))
+                raise InputError(
+                    f"Operator {operator.name!r}: key column {column!r} must not be null; it is in {values.null_count} "
+                    f"tuples of batch {self._batch} (seq {examples}). Drop them before the operator."
+                )
+
+
+def _types(schema: pa.Schema) -> str:
+    return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' not null'}" for column in schema)

@@ -1,0 +1,162 @@
+"""One operator's share of one batch: what arrived for it, applied in the right order.
+
+    feedback of the batch before, then for every window of the batch: its tuples port by port, finish(); and if the
+    window ends: end_window(), all state dropped, begin()
+
+Tuples wait until the batch is complete if their order matters, if windows must be told apart, or if they are to be made
+durable first; otherwise they are applied as they come.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spillway.graph.feeds import BEFORE_ALL, SEQ
+from spillway.graph.windows import MARKS, Hopping, Sliding, marks_of
+from spillway.operators.operator import Operator, Out
+
+if TYPE_CHECKING:
+    from spillway.engine.opened import OpenOperator
+
+PUNCTUATION = ""  # the part of an item log that is no port
+
+
+class Turn:
+    """The batch as one operator sees it; ``opened`` is the shard it works on, if it keeps state."""
+
+    def __init__(self, operator: Operator, opened: "OpenOperator | None" = None) -> None:
+        self.operator = operator
+        self.tuples = 0
+        self.position: int | None = None  # where a sliding window ends now
+        self.seq = opened.shard.seq if opened is not None else None
+        """The highest ``seq`` of all tuples so far, or heard of in a punctuation."""
+        self._opened = opened
+        self._waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        self._feedback: dict[str, list[pa.RecordBatch]] = {}
+        self._waits = operator.protect.keeps_items or (
+            operator.stateful and (operator.ordered or isinstance(operator.windowing, Hopping))
+        )
+        operator.seq = BEFORE_ALL if self.seq is None else self.seq
+        operator.begin()
+
+    def feed_back(self, port: str, batches: list[pa.RecordBatch]) -> None:
+        """Feedback of the batch before, given before any tuple."""
+        if batches:
+            self._feedback[port] = batches
+
+    def arrive(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
+        """Tuples for an input port."""
+        self.tuples += batch.num_rows
+        if isinstance(self.operator.windowing, Sliding) and batch.num_rows:
+            newest = self.operator.windowing.position(batch)
+            self.position = newest if self.position is None else max(self.position, newest)
+        if self._waits:
+            self._waiting[port].append(batch)
+            return
+        yield from self._take_feedback()
+        yield from self._process(port, batch)
+
+    def punctuate(self, marks: pa.RecordBatch) -> None:
+        """Which windows the batch has tuples of, as far as one of those who send them knows."""
+        self._waiting[PUNCTUATION].append(marks)
+
+    def arrived(self) -> Mapping[str, list[pa.RecordBatch]]:
+        """All that came, by part: what an item log keeps."""
+        return {**self._feedback, **self._waiting}
+
+    def finish(self) -> Iterator[Out]:
+        """Everything has arrived."""
+        yield from self._take_feedback()
+        if isinstance(self.operator.windowing, Hopping):
+            yield from self._hop(self.operator.windowing)
+        else:
+            for port in self.operator.inputs:
+                yield from self._apply(port, self._waiting.pop(port, []))
+            yield from self.operator.finish()
+
+    def _take_feedback(self) -> Iterator[Out]:
+        feedback, self._feedback = self._feedback, {}
+        for port, batches in feedback.items():
+            yield from self._process(port, _in_order(batches))
+
+    def _hop(self, window: Hopping) -> Iterator[Out]:
+        assert self._opened is not None
+        keeper = self._opened.keeper
+        marks = marks_of(self._waiting.pop(PUNCTUATION, []))
+        open_before = self._opened.shard.window
+        labels, begins = window.ends(marks.windows, open_before)
+        lasts = window.lasts(marks, begins)
+        if labels[0] != open_before:
+            keeper.window_open(labels[0])
+        for place, label in enumerate(labels):
+            for port in self.operator.inputs:
+                yield from self._apply(port, _of_window(window, self._waiting[port], begins, place))
+            yield from self.operator.finish()
+            self._hear(lasts[place])
+            if place + 1 < len(labels):
+                assert label is not None
+                yield from self.operator.end_window(label)
+                keeper.window_ended(following=labels[place + 1])
+                self.operator.begin()
+
+    def _apply(self, port: str, batches: list[pa.RecordBatch]) -> Iterator[Out]:
+        if batches and self.operator.ordered and self.operator.stateful:
+            batches = [_in_order(batches)]
+        for batch in batches:
+            yield from self._process(port, batch)
+
+    def _process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
+        if batch.num_rows:
+            self._hear(pc.max(batch[SEQ]).as_py())
+        outs: Iterator[Out] | None = self.operator.process(port, batch)
+        if outs is not None:  # a process() that puts nothing out need not return anything
+            yield from outs
+        if self._opened is not None:
+            self._opened.keeper.applying()
+
+    def _hear(self, seq: int | None) -> None:
+        """Tuples up to this number have been, here or at another shard."""
+        if seq is not None and (self.seq is None or seq > self.seq):
+            self.operator.seq = self.seq = seq
+
+
+def replayed(operator: Operator, opened: "OpenOperator", parts: Mapping[str, list[pa.RecordBatch]]) -> Turn:
+    """Apply what an item log kept of one batch once more; what follows from it was put out before."""
+    turn = Turn(operator, opened)
+    for part, batches in parts.items():
+        if part in operator.feedback_inputs:
+            turn.feed_back(part, batches)
+            continue
+        for batch in batches:
+            if batch.schema == MARKS and part == PUNCTUATION:
+                turn.punctuate(batch)
+            else:
+                for _ in turn.arrive(part, batch):
+                    pass
+    for _ in turn.finish():
+        pass
+    return turn
+
+
+def _of_window(
+    window: Hopping, batches: list[pa.RecordBatch], begins: npt.NDArray[np.int64], place: int
+) -> list[pa.RecordBatch]:
+    if not begins.size:
+        return batches
+    parts = (batch.filter(pa.array(window.places(batch, begins) == place)) for batch in batches)
+    return [part for part in parts if part.num_rows]
+
+
+def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One record batch, sorted by ``seq``."""
+    table = pa.Table.from_batches(batches).combine_chunks()
+    batch = table.to_batches()[0] if table.num_rows else batches[0]
+    order = np.argsort(np.asarray(batch[SEQ]), kind="stable")
+    if np.array_equal(order, np.arange(order.size)):
+        return batch
+    return batch.take(pa.array(order))

@@ -1,0 +1,144 @@
+"""Durable files: written whole or not at all.
+
+On a local file system a file is written under a temporary name, synced, renamed, and the folder synced. Anywhere else
+fsspec writes it under a temporary name and moves it. Names are never reused, so a reader sees the whole file or none.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from spillway.files.durable import UNFINISHED, sync_folder, write_whole
+
+
+class Files(Protocol):
+    """A folder of durable files."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+
+    def write(self, name: str, data: Any) -> None:
+        """Make ``data`` durable under ``name``."""
+
+    def read(self, name: str) -> bytes: ...
+
+    def names(self) -> list[str]:
+        """All files, without half-written ones; empty if the folder does not exist."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is gone already is no error."""
+
+    def tidy(self, unwanted: Callable[[str], bool]) -> None:
+        """Remove the files of these names, and half-written ones, which a process left that died."""
+
+
+def open_files(root: str, *parts: str) -> Files:
+    """The folder ``parts`` below ``root``, a local path or any fsspec URL."""
+    file_system, path = fsspec.core.url_to_fs(root)
+    if isinstance(file_system, LocalFileSystem):
+        return LocalFiles(Path(path, *parts))
+    return RemoteFiles(file_system, "/".join([path.rstrip("/"), *parts]))
+
+
+class LocalFiles:
+    """A folder on a local file system."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def place(self) -> str:
+        return str(self._folder)
+
+    def write(self, name: str, data: Any) -> None:
+        self._make_folder()
+        write_whole(self._folder / name, data)
+
+    def read(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+    def names(self) -> list[str]:
+        return sorted(name for name in self._entries() if not name.startswith(UNFINISHED))
+
+    def remove(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+    def tidy(self, unwanted: Callable[[str], bool]) -> None:
+        for name in self._entries():
+            if name.startswith(UNFINISHED) or unwanted(name):
+                self.remove(name)
+
+    def _entries(self) -> list[str]:
+        try:
+            return os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+
+    def _make_folder(self) -> None:
+        """Make the folder and whatever is missing above it, each durable in the one that holds it."""
+        missing = [folder for folder in (self._folder, *self._folder.parents) if not folder.is_dir()]
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            sync_folder(folder.parent)
+
+
+@contextlib.contextmanager
+def _as_os_error(doing: str) -> Iterator[None]:
+    """Whatever a file system of fsspec raises is an error of the system to us: each has exceptions of its own."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(errno.EIO, f"{doing}: {type(error).__name__}: {error}") from error
+
+
+class RemoteFiles:
+    """A folder on any fsspec file system."""
+
+    def __init__(self, file_system: Any, folder: str) -> None:
+        self._fs = file_system
+        self._folder = folder
+
+    @property
+    def place(self) -> str:
+        return str(self._fs.unstrip_protocol(self._folder))
+
+    def write(self, name: str, data: Any) -> None:
+        with _as_os_error(f"writing {name}"):
+            self._fs.makedirs(self._folder, exist_ok=True)
+            temporary = f"{self._folder}/{UNFINISHED}{name}"
+            self._fs.pipe_file(temporary, bytes(data))
+            self._fs.mv(temporary, f"{self._folder}/{name}")
+
+    def read(self, name: str) -> bytes:
+        with _as_os_error(f"reading {name}"):
+            return bytes(self._fs.cat_file(f"{self._folder}/{name}"))
+
+    def names(self) -> list[str]:
+        return sorted(name for name in self._entries() if not name.startswith(UNFINISHED))
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError), _as_os_error(f"removing {name}"):
+            self._fs.rm_file(f"{self._folder}/{name}")
+
+    def tidy(self, unwanted: Callable[[str], bool]) -> None:
+        for name in self._entries():
+            if name.startswith(UNFINISHED) or unwanted(name):
+                self.remove(name)
+
+    def _entries(self) -> list[str]:
+        try:
+            with _as_os_error("listing the folder"):
+                self._fs.invalidate_cache(self._folder)
+                found = self._fs.ls(self._folder, detail=False)
+        except FileNotFoundError:
+            return []
+        return [path.rstrip("/").rsplit("/", 1)[-1] for path in found]

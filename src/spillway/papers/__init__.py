@@ -1,0 +1,1 @@
+"""The seeds' experiments, each with the paper's figures beside ours."""

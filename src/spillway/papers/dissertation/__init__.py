@@ -1,0 +1,1 @@
+"""The models of seed 001, chapter 5."""

@@ -1,0 +1,1 @@
+"""The fault-injection experiments of seed 000."""

@@ -1,0 +1,1 @@
+"""What goes over a connection: frames, items and their schema."""

@@ -1,0 +1,195 @@
+"""What one completion does to a marking, and what it takes to complete: the leaves of the event loop."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spillway.san import tables as t
+from spillway.san.compiled import inlined
+from spillway.san.heap import ABSENT
+from spillway.san.programs import NONE, evaluate
+from spillway.san.random_numbers import EXPONENTIAL, above_zero, below_one, drawn, refused
+
+# Statuses.
+DONE, NEGATIVE, NOT_WHOLE, BAD_PARAMETER, BAD_CHANCES, LOOP, STOPPED, TOO_MANY, BAD_FLOW, UNSTEADY = range(10)
+# Columns of trouble.
+TROUBLE_ACTIVITY, TROUBLE_PLACE, TROUBLE_VALUE, TROUBLE_TIME = 0, 1, 2, 3
+TROUBLE_COLUMNS = 4
+# Columns of tally: completions simulated, clock completions skipped, jumps.
+EVENTS, SKIPPED, JUMPS = 0, 1, 2
+TALLY_COLUMNS = 3
+
+_CHANCE_TOLERANCE = 1e-9
+_TOKENS_MAX = 2**53
+
+
+@inlined
+def enabled(
+    activities: Any,
+    bounds: Any,
+    lists: Any,
+    code: Any,
+    numbers: Any,
+    activity: int,
+    marking: Any,
+    stack: Any,
+) -> bool:
+    """Whether an activity's input places and predicates let it complete."""
+    for i in range(activities[activity, t.BOUNDS], activities[activity, t.BOUNDS_END]):
+        tokens = marking[bounds[i, 0]]
+        if tokens < bounds[i, 1] or tokens > bounds[i, 2]:
+            return False
+    for i in range(activities[activity, t.WHENS], activities[activity, t.WHENS_END]):
+        if evaluate(code, numbers, lists[i], marking, stack) == 0.0:
+            return False
+    return True
+
+
+@inlined
+def chosen_case(
+    activities: Any,
+    cases: Any,
+    chances: Any,
+    code: Any,
+    numbers: Any,
+    activity: int,
+    marking: Any,
+    stack: Any,
+    state: Any,
+) -> Any:
+    """The number of the case an activity completes in, or -1 if its probabilities make no sense."""
+    first, end = activities[activity, t.CASES], activities[activity, t.CASES_END]
+    if end - first == 1 and cases[first, t.CHANCE] == NONE:
+        return first
+    if cases[first, t.CHANCE] == NONE:
+        drawn_at = below_one(state)
+        case = first
+        while drawn_at >= chances[case]:
+            case += 1
+        return case
+    # The sum is taken before anything is drawn, so that a wrong probability never passes unseen.
+    total = 0.0
+    for case in range(first, end):
+        chance = evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
+        if not 0.0 <= chance <= 1.0 + _CHANCE_TOLERANCE:
+            return -1
+        total += chance
+    if abs(total - 1.0) > _CHANCE_TOLERANCE:
+        return -1
+    drawn_at = below_one(state) * total
+    for case in range(first, end - 1):
+        drawn_at -= evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
+        if drawn_at < 0.0:
+            return case
+    return end - 1
+
+
+@inlined
+def applied(
+    cases: Any, actions: Any, code: Any, numbers: Any, case: int, marking: Any, stack: Any, trouble: Any
+) -> int:
+    """Apply the actions of a case to the marking; returns a status."""
+    for i in range(cases[case, t.ACTIONS], cases[case, t.ACTIONS_END]):
+        what, place, how = actions[i, t.WHAT], actions[i, t.WHERE], actions[i, t.HOW]
+        if what == t.ADD_TOKENS:
+            marking[place] += how
+            if marking[place] < 0:
+                trouble[TROUBLE_PLACE] = place
+                trouble[TROUBLE_VALUE] = marking[place]
+                return NEGATIVE
+        elif what == t.ADD_PLACE:
+            marking[place] += marking[how]
+        elif what == t.SET_TOKENS:
+            marking[place] = how
+        else:
+            value = evaluate(code, numbers, how, marking, stack)
+            if not 0.0 <= value <= _TOKENS_MAX or value != math.floor(value):
+                trouble[TROUBLE_PLACE] = place
+                trouble[TROUBLE_VALUE] = value
+                return NEGATIVE if value < 0.0 else NOT_WHOLE
+            marking[place] = np.int64(value)
+    return DONE
+
+
+@inlined
+def next_instant(
+    activities: Any, parameters: Any, timed_count: int, ready: Any, ready_position: Any, ready_count: int, state: Any
+) -> Any:
+    """The enabled instantaneous activity of highest priority, one of equals by weight."""
+    best = ready[0]
+    equals = 1
+    for i in range(1, ready_count):
+        difference = activities[ready[i], t.PRIORITY] - activities[best, t.PRIORITY]
+        if difference > 0:
+            best = ready[i]
+            equals = 1
+        elif difference == 0:
+            equals += 1
+    if equals == 1:
+        return best
+    # Added up and drawn in the order of numbers, not of the list, whose order depends on what happened before.
+    priority = activities[best, t.PRIORITY]
+    total = 0.0
+    for activity in range(timed_count, activities.shape[0]):
+        if ready_position[activity] != ABSENT and activities[activity, t.PRIORITY] == priority:
+            total += parameters[activity, 2]
+    drawn_at = below_one(state) * total
+    for activity in range(timed_count, activities.shape[0]):
+        if ready_position[activity] != ABSENT and activities[activity, t.PRIORITY] == priority:
+            best = activity
+            drawn_at -= parameters[activity, 2]
+            if drawn_at < 0.0:
+                break
+    return best
+
+
+@inlined
+def drawn_time(
+    activities: Any,
+    parameters: Any,
+    values: Any,
+    cumulated: Any,
+    code: Any,
+    numbers: Any,
+    activity: int,
+    marking: Any,
+    stack: Any,
+    rates: Any,
+    state: Any,
+    trouble: Any,
+) -> Any:
+    """How long an activity that starts now will take, or -1 if a parameter makes no sense."""
+    kind = activities[activity, t.KIND]
+    a, b = parameters[activity, 0], parameters[activity, 1]
+    computed_a, computed_b = activities[activity, t.PARAMETER_A], activities[activity, t.PARAMETER_B]
+    if computed_a != NONE or computed_b != NONE:
+        if computed_a != NONE:
+            a = evaluate(code, numbers, computed_a, marking, stack)
+        if computed_b != NONE:
+            b = evaluate(code, numbers, computed_b, marking, stack)
+        if refused(kind, a, b):
+            trouble[TROUBLE_VALUE] = a
+            return -1.0
+        rates[activity] = a
+    if kind == EXPONENTIAL:
+        return -math.log(above_zero(state)) / a
+    first, end = activities[activity, t.VALUES], activities[activity, t.VALUES_END]
+    return drawn(kind, a, b, values, cumulated, first, end, state)
+
+
+@inlined
+def reactivated(
+    activities: Any, lists: Any, code: Any, numbers: Any, activity: int, marking: Any, seen: Any, stack: Any
+) -> bool:
+    """Whether a watched place has changed, and the predicate, if there is one, holds."""
+    changed = False
+    for i in range(activities[activity, t.WATCHES], activities[activity, t.WATCHES_END]):
+        tokens = marking[lists[i]]
+        if tokens != seen[i]:
+            seen[i] = tokens
+            changed = True
+    if changed and activities[activity, t.REACTIVATE] != NONE:
+        program = activities[activity, t.REACTIVATE]
+        return bool(evaluate(code, numbers, program, marking, stack) != 0.0)
+    return changed
