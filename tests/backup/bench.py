@@ -43,6 +43,7 @@ class Hooks:
     def __init__(self, vector: Vector, *, custom: bool, divergence: float | None) -> None:
         self.vector = vector
         self.losses: list[Loss] = []
+        self.mended = 0
         self._custom = custom
         self._divergence = divergence
 
@@ -58,6 +59,9 @@ class Hooks:
 
     def custom_recover(self, table: pa.Table) -> None:
         self.vector.set(np.arange(self.vector.length), np.asarray(table["value"]))
+
+    def mend(self) -> None:
+        self.mended += 1
 
     def spread(self) -> Spread:
         return spread_of({"vector": self.vector}, own_divergence=self.own_divergence)

@@ -11,7 +11,7 @@ from spillway.backup.manifest import Manifest
 from spillway.engine import feedback, opened
 from spillway.graph.protections import Checkpoint, Protection
 from spillway.operators.sketch import CountMin
-from spillway.soak.contents import same
+from spillway.soak.contents import differing, same
 from spillway.soak.memories import PromiseBrokenError
 from spillway.soak.schedules import run_schedule
 from spillway.state.arrays import Cells
@@ -158,3 +158,11 @@ def test_contents_are_compared_number_by_number() -> None:
     assert same({"a": np.array([1, 2]), "b": {1: 2}}, {"a": np.array([1, 2]), "b": {1: 2}})
     assert not same({"a": np.array([1, 2])}, {"a": np.array([1, 3])})
     assert same({"a": 1, "b": 2}, {"a": 1, "b": 3}, left_out=("b",))
+
+
+def test_a_difference_is_told_by_what_differs() -> None:
+    alike = {f"word {number}": number for number in range(100)}
+    assert differing({"a": alike | {"x": 1}, "b": 1}, {"a": alike | {"x": 2}, "b": 1}) == (
+        "a is {'x': 1} and should be {'x': 2}"
+    )
+    assert differing({"a": {1, 2}}, {"a": {1, 3}}) == "a is {2} and should be {3}"

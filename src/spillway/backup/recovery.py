@@ -141,6 +141,10 @@ class Recovery:
             for array, part, count in zip(shard.arrays, restored.chunks, restored.counts, strict=True):
                 array.load(part.ids, part.payload, count)
             shard.mend(restored.valid_counts)
+            if restored.lost_chunks:
+                # Before items are replayed and before all is saved anew: whoever recovers from that finds it mended.
+                shard.adopt()
+                self._hooks.mend()
         shard.adopt()
 
     def _restore(self, saving: Saving, batch: int, reached: Reached) -> tuple[Restored, int]:

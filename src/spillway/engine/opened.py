@@ -105,6 +105,9 @@ class OpenOperator:
     def custom_recover(self, table: pa.Table) -> None:
         self.operator.recover(table)
 
+    def mend(self) -> None:
+        self.operator.mend()
+
     def replay(self, *, first: int, last: int) -> tuple[str, ...]:
         missing = []
         assert self.items is not None

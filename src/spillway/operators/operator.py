@@ -261,6 +261,12 @@ class Operator:
         """Fill the empty primitives from what ``backup`` returned."""
         raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has backup() but no recover().")
 
+    def mend(self) -> None:
+        """Runs in a recovery that found chunks damaged: older ones stand in for them, or none, and may not fit others.
+
+        Items that were kept are applied again after it, and the state that it leaves is backed up.
+        """
+
     def recovered(self, loss: Loss) -> None:
         """Runs once after a recovery, before any tuple: the place to compensate for what was lost."""
 

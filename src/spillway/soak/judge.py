@@ -125,7 +125,9 @@ class Judge:
                 alike = in_order(found.select(columns)).equals(in_order(best.select(columns)))
             else:
                 alike = found is best
-            demand(alike, f"{memory.name}, port {port!r}, put out {_short(found)} in batch {batch}, not {_short(best)}")
+            if not alike:
+                put_out, wanted = _short(found, beside=best), _short(best, beside=found)
+                demand(False, f"{memory.name}, port {port!r}, put out {put_out} in batch {batch}, not {wanted}")
 
     def _check_bound(self, memory: Memory, batch: int, operator: Operator, found: Contents, ideal: Contents) -> None:
         kept, felt = memory.kept, memory.losses_felt(batch)
@@ -273,8 +275,11 @@ def _table(outs: list[Out], port: str) -> pa.Table | None:
     return pa.Table.from_batches(batches) if batches else None
 
 
-def _short(table: pa.Table | None) -> str:
+def _short(table: pa.Table | None, *, beside: pa.Table | None) -> str:
+    """The rows that another table does not have, cut short; all, if there are none."""
     if table is None:
         return "nothing"
-    text = str(in_order(table).to_pylist())
+    rows = in_order(table).to_pylist()
+    others = beside.to_pylist() if beside is not None else []
+    text = str([row for row in rows if row not in others] or rows)
     return text if len(text) <= 200 else f"{text[:200]}…"
