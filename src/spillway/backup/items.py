@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from spillway.files.checksums import checksum
-from spillway.files.folders import Files
+from spillway.files.folders import Folder
 
 _NAME = re.compile(r"items-(\d+)-([0-9a-f]+)\.arrow")
 _PART = "part"
@@ -24,34 +24,34 @@ class ItemLog:
 
     >>> from tempfile import mkdtemp
     >>> from pathlib import Path
-    >>> from spillway.files.folders import LocalFiles
-    >>> log = ItemLog(LocalFiles(Path(mkdtemp())))
+    >>> from spillway.files.folders import LocalFolder
+    >>> log = ItemLog(LocalFolder(Path(mkdtemp())))
     >>> _ = log.write(7, {"in": [pa.record_batch({"seq": [1, 2]})]})
     >>> log.read(7)["in"][0]["seq"].to_pylist(), log.read(8)
     ([1, 2], None)
     """
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
 
     def write(self, batch: int, parts: Mapping[str, list[pa.RecordBatch]], *, trim_to: int = -1) -> int:
         """Make the tuples of a batch durable, and drop batches up to ``trim_to``; returns the bytes written."""
         data = _encode(parts)
         name = f"items-{batch:010d}-{checksum(data)}.arrow"
-        for found in self._files.names():
+        for found in self._folder.names():
             number = _batch_of(found)
             # What an earlier attempt of this batch wrote goes first: the batch is not committed, nobody needs it.
             if number is not None and (number <= trim_to or (number == batch and found != name)):
-                self._files.remove(found)
-        self._files.write(name, data)
+                self._folder.remove(found)
+        self._folder.write(name, data)
         return int(data.size)
 
     def read(self, batch: int) -> dict[str, list[pa.RecordBatch]] | None:
         """The tuples of a batch by part; None if they are missing or damaged."""
-        for name in self._files.names():
+        for name in self._folder.names():
             if _batch_of(name) == batch:
                 try:
-                    data = pa.py_buffer(self._files.read(name))
+                    data = pa.py_buffer(self._folder.read(name))
                 except FileNotFoundError:
                     return None  # gone since the folder was listed
                 return _decode(data) if name == f"items-{batch:010d}-{checksum(data)}.arrow" else None

@@ -16,7 +16,7 @@ from pyarrow import ipc
 
 from spillway.errors import GraphError
 from spillway.files.checksums import checksum
-from spillway.files.folders import Files, LocalFiles, open_files
+from spillway.files.folders import Folder, LocalFolder, open_folder
 from spillway.graph.graph import CheckedGraph, Edge
 
 FOLDER = ".feedback"  # no operator's name begins like that
@@ -74,12 +74,12 @@ class Mailbox:
         batches = [part for shard in sorted(found) for part in found[shard] if part.num_rows]
         return Taken(batches, shards - len(found))
 
-    def _places(self, edge: Edge) -> list[Files]:
+    def _places(self, edge: Edge) -> list[Folder]:
         """Memory first: it is nearer."""
         parts = (self._graph.name, FOLDER, f"{edge.stream.node}-{edge.stream.port}-{edge.node}-{edge.port}")
-        places: list[Files] = [LocalFiles(self._state.joinpath(*parts))]
+        places: list[Folder] = [LocalFolder(self._state.joinpath(*parts))]
         if edge.durable and self._backups is not None:
-            places.append(open_files(self._backups, *parts))
+            places.append(open_folder(self._backups, *parts))
         return places
 
 

@@ -26,7 +26,7 @@ from pyarrow import ipc
 
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, SetupError
 from spillway.files.checksums import checksum
-from spillway.files.folders import Files, LocalFiles
+from spillway.files.folders import Folder, LocalFolder
 from spillway.receiver.actions import LedgerRecord, Save, SenderRecord
 from spillway.receiver.bounds import FRAME_ITEMS_MAX
 from spillway.receiver.in_doubt import Unsure
@@ -43,19 +43,19 @@ _NUMBERS = b"spillway.numbers"
 class Ledger:
     """The durable part of one receiver; all methods but ``recover`` raise OSError if the disk fails."""
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
         self._number = 0
         self._records: list[str] = []  # oldest first
         self._segments: dict[str, int] = {}  # name and last number
 
     @property
     def place(self) -> str:
-        return self._files.place
+        return self._folder.place
 
     def recover(self, schema: ItemSchema, *, items_held_max: int) -> Recovered:
         """What is durable, and the record a new life starts from: one failure more unless the last stop was clean."""
-        names = self._files.names()
+        names = self._folder.names()
         self._records = sorted((name for name in names if _RECORD.fullmatch(name)), key=_record_number)
         self._number = _record_number(self._records[-1]) if self._records else 0
         record, damaged = self._newest()
@@ -88,11 +88,11 @@ class Ledger:
         text = json.dumps(asdict(record), sort_keys=True)
         envelope = {"format": FORMAT, "checksum": checksum(f"{FORMAT}\n{text}".encode()), "body": text}
         name = f"ledger-{self._number + 1:010d}.json"
-        self._files.write(name, json.dumps(envelope).encode())
+        self._folder.write(name, json.dumps(envelope).encode())
         self._number += 1
         self._records.append(name)
         while len(self._records) > 2:
-            self._files.remove(self._records[0])
+            self._folder.remove(self._records[0])
             del self._records[0]
 
     def write_segment(self, save: Save) -> None:
@@ -104,7 +104,7 @@ class Ledger:
                 writer.write_batch(rows)
         data = sink.getvalue()
         name = f"items-{save.first:019d}-{save.last:019d}-{checksum(data)}.arrow"
-        self._files.write(name, data)
+        self._folder.write(name, data)
         older = [old for old in self._segments if old != name] if save.replaces_all else []
         self._segments[name] = save.last
         self._remove(older)
@@ -115,20 +115,20 @@ class Ledger:
 
     def _remove(self, names: list[str]) -> None:
         for name in names:
-            self._files.remove(name)
+            self._folder.remove(name)
             del self._segments[name]
 
     def _newest(self) -> tuple[LedgerRecord | None, int]:
         """The newest intact record, and how many newer ones are damaged."""
         for damaged, name in enumerate(reversed(self._records)):
-            record = _parse(self._files.read(name), self.place)
+            record = _parse(self._folder.read(name), self.place)
             if record is not None:
                 return record, damaged
         return None, 0
 
     def _read_segments(self, names: list[str]) -> tuple[list[Chunk], tuple[tuple[int, int], ...]]:
         """The items of all segments in order, and the spans of numbers that damaged ones held."""
-        self._files.tidy(lambda name: False)
+        self._folder.tidy(lambda name: False)
         chunks: list[Chunk] = []
         damage: list[tuple[int, int]] = []
         found = sorted(
@@ -139,7 +139,7 @@ class Ledger:
             self._segments[name] = -minus_last
             if -minus_last <= covered:
                 continue
-            data = self._files.read(name)
+            data = self._folder.read(name)
             if checksum(data) != wanted:
                 damage.append((first, -minus_last))
                 continue
@@ -164,7 +164,7 @@ def open_ledger(folder: Path) -> Iterator[Ledger]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise SetupError(f"Another receiver uses {folder}; stop it or name another folder.") from None
-        yield Ledger(LocalFiles(folder))
+        yield Ledger(LocalFolder(folder))
     finally:
         os.close(descriptor)
 
