@@ -8,10 +8,10 @@ belongs to a backup that was never finished, or to a manifest that is missing.
 
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from spillway.errors import ForeignBackupError
-from spillway.files.envelope import seal, unseal
+from spillway.files.envelope import newest_intact, seal
 from spillway.files.folders import Folder
 from spillway.state.meaning import Meaning, refusal
 
@@ -117,12 +117,12 @@ def find_newest(folder: Folder) -> Manifest | None:
 
 def _newest(folder: Folder) -> tuple[Manifest | None, list[str]]:
     names = manifest_names(folder.names())
-    for damaged, name in enumerate(reversed(names)):
-        manifest = _parse(folder.read(name), folder, name)
-        if manifest is not None:
-            counted = replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
-            return counted, names
-    return None, names
+    body, damaged = newest_intact(folder, names, format=FORMAT, what="Manifest")
+    if body is None:
+        return None, names
+    manifest = _from_json(body)
+    counted = replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
+    return counted, names
 
 
 def check_ours(found: Manifest, folder: Folder, *, graph: str, operator: str, shard: int, meaning: Meaning) -> None:
@@ -163,11 +163,7 @@ def number_of(name: str) -> int:
     return int(match[match.lastindex or 0]) if match else 0
 
 
-def _parse(data: bytes, folder: Folder, name: str) -> Manifest | None:
-    """The manifest, or None if it is damaged."""
-    body = unseal(data, format=FORMAT, what=f"Manifest {name} in {folder.place}")
-    if body is None:
-        return None
+def _from_json(body: dict[str, Any]) -> Manifest:
     records = tuple(
         Record(**{**record, "counts": tuple(record["counts"]), "standing": Standing(**record["standing"])})
         for record in body.pop("records")

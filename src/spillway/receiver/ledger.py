@@ -20,12 +20,14 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import ipc
 
-from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, SetupError
+from spillway.errors import BackupError, ForeignBackupError, SetupError
 from spillway.files.checksums import checksum
+from spillway.files.envelope import newest_intact, seal
 from spillway.files.folders import Folder, LocalFolder
 from spillway.receiver.actions import LedgerRecord, Save, SenderRecord
 from spillway.receiver.bounds import FRAME_ITEMS_MAX
@@ -58,18 +60,19 @@ class Ledger:
         names = self._folder.names()
         self._records = sorted((name for name in names if _RECORD.fullmatch(name)), key=_record_number)
         self._number = _record_number(self._records[-1]) if self._records else 0
-        record, damaged = self._newest()
+        body, damaged = newest_intact(self._folder, self._records, format=FORMAT, what="The record")
         chunks, missing = self._read_segments(names)
-        if record is None:
+        if body is None:
             if self._records or self._segments:
                 raise BackupError(f"No record in {self.place} can be read: which items were given out is not known.")
             record = _first_record(schema, items_held_max)
-        elif record.schema != schema.described():
-            raise ForeignBackupError(
-                f"{self.place} holds items of {record.schema}; the receiver has {schema.described()}. "
-                f"Name another folder."
-            )
         else:
+            record = _record(body)
+            if record.schema != schema.described():
+                raise ForeignBackupError(
+                    f"{self.place} holds items of {record.schema}; the receiver has {schema.described()}. "
+                    f"Name another folder."
+                )
             failures = record.failures + (damaged or not record.clean)
             record = replace(record, failures=failures, unsure=(*record.unsure, *missing))
         damage = [f"Items {first} to {last} in {self.place} are damaged and lost." for first, last in missing]
@@ -85,10 +88,8 @@ class Ledger:
 
     def write_record(self, record: LedgerRecord) -> None:
         """Make the record durable; the one before it stays, older ones go."""
-        text = json.dumps(asdict(record), sort_keys=True)
-        envelope = {"format": FORMAT, "checksum": checksum(f"{FORMAT}\n{text}".encode()), "body": text}
         name = f"ledger-{self._number + 1:010d}.json"
-        self._folder.write(name, json.dumps(envelope).encode())
+        self._folder.write(name, seal(asdict(record), format=FORMAT))
         self._number += 1
         self._records.append(name)
         while len(self._records) > 2:
@@ -117,14 +118,6 @@ class Ledger:
         for name in names:
             self._folder.remove(name)
             del self._segments[name]
-
-    def _newest(self) -> tuple[LedgerRecord | None, int]:
-        """The newest intact record, and how many newer ones are damaged."""
-        for damaged, name in enumerate(reversed(self._records)):
-            record = _parse(self._folder.read(name), self.place)
-            if record is not None:
-                return record, damaged
-        return None, 0
 
     def _read_segments(self, names: list[str]) -> tuple[list[Chunk], tuple[tuple[int, int], ...]]:
         """The items of all segments in order, and the spans of numbers that damaged ones held."""
@@ -198,21 +191,7 @@ def _above(chunk: Chunk, covered: int) -> Chunk:
     return Chunk(first=chunk.last - rows.num_rows + 1, last=chunk.last, rows=rows, numbers=chunk.numbers)
 
 
-def _parse(data: bytes, place: str) -> LedgerRecord | None:
-    """The record, or None if it is damaged."""
-    try:
-        envelope = json.loads(data)
-        format, text = envelope["format"], envelope["body"]
-        if checksum(f"{format}\n{text}".encode()) != envelope["checksum"]:
-            return None
-    except (ValueError, KeyError, TypeError):
-        return None
-    if format > FORMAT:
-        raise NewerFormatError(
-            f"The record in {place} has format {format}; this version of Spillway reads up to {FORMAT}. Use the newer "
-            f"version, or name another folder."
-        )
-    body = json.loads(text)
+def _record(body: dict[str, Any]) -> LedgerRecord:
     senders = {name: SenderRecord(**sender) for name, sender in body.pop("senders").items()}
     unsure = tuple((first, last) for first, last in body.pop("unsure"))
     return LedgerRecord(**body, senders=senders, unsure=unsure)
