@@ -29,6 +29,7 @@ from pyarrow import ipc
 from spillway.backup import manifest as manifests
 from spillway.backup.manifest import AT_FIRST, Kind, Manifest, Record, Standing
 from spillway.backup.segments import Chunks, decode, encode
+from spillway.files.arrow_files import table_bytes
 from spillway.files.checksums import checksum
 from spillway.files.folders import Folder
 from spillway.state.kernels import CHUNK_BYTES
@@ -193,10 +194,7 @@ class ShardStore:
 
     def save_table(self, table: pa.Table, coming: Coming, moment: Moment) -> Record:
         """As ``save``, for what an operator's own ``backup`` returned."""
-        sink = pa.BufferOutputStream()
-        with ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-        return self._save(sink.getvalue(), coming, moment, "custom", counts=(), chunks=0)
+        return self._save(table_bytes(table), coming, moment, "custom", counts=(), chunks=0)
 
     def load(self, *, batch_max: int) -> Restored:
         """Backups of batches up to ``batch_max`` laid over each other; nothing is changed.
