@@ -1,7 +1,7 @@
 """The run directory: what a run was, and what it did, for reports to read.
 
 manifest.json          format, graph, settings, versions, machine, how it ended
-progress/part-N.log    one row per shard and batch (``records.progress``), appended with every batch (``records.log``)
+progress/part-N.log    one row per shard and batch (``records.progress``), appended with every batch (``files.log``)
 progress/.lock         locked as long as the run's process lives
 
 Every driver writes parts of its own. A part that has become large is rewritten compressed, in place, and the next one
