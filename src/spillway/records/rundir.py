@@ -35,7 +35,8 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import RecordsWarning, RunError
-from spillway.files.durable import UNFINISHED, sync_folder, write_whole
+from spillway.files.durable import sync_folder, write_whole
+from spillway.files.folders import LocalFolder
 from spillway.files.log import Log, log_bytes, read_log
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, progress_batch
 
@@ -130,9 +131,7 @@ class RunDirectory:
 
     def _tidy(self) -> None:
         """Keep the parts below their limits; called when none is being written."""
-        folder = self.path / "progress"
-        for unfinished in folder.glob(f"{UNFINISHED}*"):
-            unfinished.unlink(missing_ok=True)
+        LocalFolder(self.path / "progress").tidy(lambda name: False)  # only what a killed writer left unfinished
         if len(parts_of(self.path)) > PARTS_MAX:
             together: list[Path] = []
             for part in parts_of(self.path):
