@@ -15,7 +15,7 @@ from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import ManualClock
-from spillway.files.folders import Files, LocalFiles
+from spillway.files.folders import Folder, LocalFolder
 from spillway.graph.protections import Protection
 from spillway.records.progress import ShardProgress
 from spillway.state.primitives import Metric, Vector
@@ -78,7 +78,7 @@ class Bench:
         folder: Path,
         protection: Protection,
         *,
-        files: Files | None = None,
+        files: Folder | None = None,
         metric: Metric = "l1",
         length: int = 64,
         shards: int = 1,
@@ -87,7 +87,7 @@ class Bench:
     ) -> None:
         self.state = folder / "state"
         self.backups = folder / "backups"
-        self.files = files or LocalFiles(self.backups)
+        self.files = files or LocalFolder(self.backups)
         self.protection = protection
         self.clock = ManualClock(now_s=1e9)
         self.steps: list[Step] = []

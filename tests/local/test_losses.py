@@ -14,7 +14,7 @@ from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Step
 from spillway.engine.feedback import Mailbox
 from spillway.errors import BoundLostError
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.seeds import generator
 
@@ -244,7 +244,7 @@ def test_an_operator_without_state_can_keep_its_items(tmp_path: Path) -> None:
     assert [folder.name for folder in folders] == ["items-0000", "items-0001"]  # one for each piece of a batch
     for index, folder in enumerate(folders):
         (_,) = folder.iterdir()  # those of earlier batches are gone
-        kept = ItemLog(LocalFiles(folder)).read(PIECES // 2 - 1)
+        kept = ItemLog(LocalFolder(folder)).read(PIECES // 2 - 1)
         assert kept is not None
         assert pa.Table.from_batches(kept["in"]).equals(pa.Table.from_batches([make(PIECES - 2 + index)]))
 

@@ -12,7 +12,7 @@ import pytest
 import spillway as sw
 from spillway.backup.reach import FOLDER, NAME, Reach
 from spillway.errors import BoundLostError
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.soak.faulty_files import FaultyFiles
 
@@ -176,15 +176,15 @@ def test_durable_feedback_that_cannot_be_read_names_the_shard(tmp_path: Path, mo
     with sw.LocalRun(looped(sw.Exact()), backups=str(tmp_path / "b")) as run:
         run.step()
         run.wipe()
-        original = LocalFiles.read
+        original = LocalFolder.read
 
-        def read(self: LocalFiles, name: str) -> bytes:
+        def read(self: LocalFolder, name: str) -> bytes:
             if name.startswith("feedback-"):
                 raise OSError(errno.EIO, "Input/output error")
             return original(self, name)
 
         with monkeypatch.context() as patched:
-            patched.setattr(LocalFiles, "read", read)
+            patched.setattr(LocalFolder, "read", read)
             with pytest.raises(BoundLostError, match="reading its feedback failed: Input/output error"):
                 run.step()
         run.run()

@@ -15,7 +15,7 @@ from spillway.clock import Clock, SystemClock
 from spillway.engine.meaning import enter_memory, meaning_of, memory_meaning
 from spillway.engine.turn import replayed
 from spillway.errors import GraphError
-from spillway.files.folders import open_files
+from spillway.files.folders import open_folder
 from spillway.graph.graph import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.state.shard import Shard
@@ -59,7 +59,7 @@ class OpenOperator:
             if backups is None:
                 raise _wants_backups(operator)
             store = ShardStore(
-                open_files(backups, graph.name, operator.name, backup_folder(index, shards=shards)),
+                open_folder(backups, graph.name, operator.name, backup_folder(index, shards=shards)),
                 graph=graph.name,
                 operator=operator.name,
                 shard=index,
@@ -134,7 +134,7 @@ def open_items(operator: Operator, index: int, *, graph: CheckedGraph, backups: 
         return None
     if backups is None:
         raise _wants_backups(operator)
-    return ItemLog(open_files(backups, graph.name, operator.name, f"items-{index:04d}"))
+    return ItemLog(open_folder(backups, graph.name, operator.name, f"items-{index:04d}"))
 
 
 def shard_folder(state: Path, graph: str, operator: str, index: int) -> Path:
