@@ -126,7 +126,7 @@ class Recovery:
 
     def _replay(self, *, first: int, last: int) -> tuple[str, ...]:
         """Apply kept items to what the backup gave; says which are missing."""
-        if not self._promise.protection.replays_items or self._saving is None:
+        if not self._promise.policy.replays_items or self._saving is None:
             return ()
         with self._saving.at_stake("reading its items again"):
             return self._hooks.replay(first=first, last=last)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.backup.items import ItemLog
+from spillway.backup.policies import policy_of
 from spillway.clock import SystemClock
 from spillway.engine.feedback import Mailbox
 from spillway.engine.numbering import Numbering
@@ -209,10 +210,9 @@ class Segment:
             ) from error
 
     def _trim_to(self, name: str) -> int:
-        """The batches whose items no recovery can ask for: those a backup that counts contains, or all but this."""
-        if name in self._open and self._running[name].protect.replays_items:
-            return self._open[name].shard.backup_version
-        return self._batch - 1
+        """The batches whose items no recovery can ask for; an operator without state has nothing to recover."""
+        backup_batch = self._open[name].shard.backup_version if name in self._open else self._batch - 1
+        return policy_of(self._running[name].protect).trim_to(batch=self._batch, backup_batch=backup_batch)
 
     def _check_key(self, operator: Operator, batch: pa.RecordBatch) -> None:
         for column in operator.key:

@@ -48,7 +48,7 @@ import pyarrow as pa
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ_FIELD
-from spillway.graph.protections import Approximate, Nothing, Protection
+from spillway.graph.protections import Nothing, Protection
 from spillway.graph.windows import Hopping
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples
 from spillway.operators.hashing import group_keys, key_hashes
@@ -99,8 +99,7 @@ class LocalSketch(CountMin):
         )
         check_whole(f"Operator {name!r}: phi", phi, least=1)
         check_whole(f"Operator {name!r}: shards", shards, least=1)
-        theta = self.protect.theta if isinstance(self.protect, Approximate) else 0.0
-        items = self.protect.items if isinstance(self.protect, Approximate) else 0.0
+        theta, items = self.protect.allows.theta, self.protect.allows.items
         hidden = theta + items * largest
         if hidden >= phi:
             raise GraphError(

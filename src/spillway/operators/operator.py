@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from spillway.backup.policies import check_protection
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
@@ -84,6 +85,8 @@ class Operator:
         shards: int | None = None,
         window: Windowing | None = None,
     ) -> None:
+        if protect is not None:
+            check_protection(f"Operator {name!r}", protect)
         self.name = name
         self.key = (key,) if isinstance(key, str) else tuple(key)
         self.shards = shards

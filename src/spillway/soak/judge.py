@@ -26,7 +26,6 @@ import pyarrow as pa
 from spillway.engine.feedback import Taken
 from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.graph import CheckedGraph, Edge
-from spillway.graph.protections import Approximate, Exact, UpstreamBackup
 from spillway.graph.windows import Decaying, Hopping
 from spillway.operators.operator import Operator, Out
 from spillway.records.progress import ShardProgress
@@ -102,7 +101,7 @@ class Judge:
             return
         operator = run.shard(*place)
         found, ideal = read(operator), shadow.contents()
-        approximate = isinstance(memory.kept.protection, Approximate)
+        approximate = memory.demands.theta is not None
         if approximate and memory.losses_said(batch):
             self._check_estimates(memory, batch, given.put_out, outs)
         else:
@@ -152,10 +151,8 @@ class Judge:
             demand(_nowhere_above(found[name], ideal[name]), f"{memory.name}, {name}, is too high after batch {batch}")
 
     def _allowed(self, memory: Memory, losses: int) -> float:
-        protection = memory.kept.protection
-        assert isinstance(protection, Approximate)
-        share = protection.theta / memory.kept.shards
-        return share * losses if isinstance(memory.kept.window, Decaying) else share * (1 - 0.5**losses)
+        decaying = isinstance(memory.kept.window, Decaying)
+        return memory.demands.off_max(losses=losses, shards=memory.kept.shards, decaying=decaying)
 
     def _check_estimates(self, memory: Memory, batch: int, outs: list[Out], ideal: list[Out]) -> None:
         """What a sketch says of each key is never too low, and not too high by more than its counters are."""
@@ -238,8 +235,8 @@ class Judge:
 
     def _check_heavy(self, kept: Kept, batch: int, given: list[Given], reported: list[Out]) -> None:
         """All keys of which a window that ended had at least phi are reported."""
-        bounded = isinstance(kept.protection, Approximate | Exact | UpstreamBackup)
-        if not bounded or any(self.memories[kept.name, shard].void for shard in range(kept.shards)):
+        memories = [self.memories[kept.name, shard] for shard in range(kept.shards)]
+        if any(memory.void or not memory.demands.all_batches for memory in memories):
             return
         ended = set(self._hops[kept.name][batch].ended)
         heavy = {
