@@ -33,12 +33,12 @@ OpenItems = Callable[[Operator, int], ItemLog | None]
 _EXAMPLES_MAX = 3
 
 
-class Segment:
+class Task:
     """The operators of one stage at work on one shard's part of one batch.
 
-    >>> with Segment(...) as segment:                                   # doctest: +SKIP
-    ...     for edge, batch in arriving: yield from segment.arrive(edge, batch)
-    ...     yield from segment.finish()
+    >>> with Task(...) as task:                                   # doctest: +SKIP
+    ...     for edge, batch in arriving: yield from task.arrive(edge, batch)
+    ...     yield from task.finish()
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Segment:
         self.progress: list[ShardProgress] = []
         self.ranges: list[SourceRange] = []
 
-    def __enter__(self) -> "Segment":
+    def __enter__(self) -> "Task":
         with ExitStack() as stack:
             for opened in self._open.values():
                 stack.enter_context(opened.shard.lock())

@@ -17,7 +17,7 @@ from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import Numbering, check_numbers
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.resuming import check_resumable
-from spillway.engine.task import Leaving, Segment
+from spillway.engine.task import Leaving, Task
 from spillway.errors import GraphError
 from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Graph
@@ -159,10 +159,10 @@ class LocalRun:
                 numbers = Numbering(
                     source, batch=self.batch, part=partition, name=piece_name(feed, piece), ordered=True
                 )
-                with self._segment(self._stages[0], partition, reads={name: numbers}) as segment:
-                    leaving += segment.from_source(name, batch)
-                    leaving += segment.finish()
-                    of_source += segment.ranges
+                with self._make_task(self._stages[0], partition, reads={name: numbers}) as task:
+                    leaving += task.from_source(name, batch)
+                    leaving += task.finish()
+                    of_source += task.ranges
                 partition += 1
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=self.batch))
             ranges += of_source
@@ -170,15 +170,15 @@ class LocalRun:
 
     def _apply(self, stage: Stage, index: int, arriving: list[Leaving], progress: list[ShardProgress]) -> list[Leaving]:
         leaving: list[Leaving] = []
-        with self._segment(stage, index) as segment:
+        with self._make_task(stage, index) as task:
             for edge, batch in arriving:
-                leaving += segment.arrive(edge, batch)
-            leaving += segment.finish()
-            progress += segment.progress
+                leaving += task.arrive(edge, batch)
+            leaving += task.finish()
+            progress += task.progress
         return leaving
 
-    def _segment(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Segment:
-        return Segment(
+    def _make_task(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Task:
+        return Task(
             self._graph,
             stage,
             self._operators,

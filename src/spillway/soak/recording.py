@@ -14,7 +14,7 @@ from spillway.clock import Clock
 from spillway.engine.feedback import Mailbox, Taken
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import open_items
-from spillway.engine.task import Leaving, Segment
+from spillway.engine.task import Leaving, Task
 from spillway.graph.graph import CheckedGraph, Edge, Graph
 from spillway.graph.stages import Stage
 from spillway.local.run import LocalRun
@@ -37,8 +37,8 @@ class Given:
         return [(edge.port, batch) for edge, batch in self.arrived if not edge.marks]
 
 
-class RecordedSegment(Segment):
-    """A segment that notes what each of its operators is given."""
+class RecordedTask(Task):
+    """A task that notes what each of its operators is given."""
 
     def __init__(self, graph: CheckedGraph, stage: Stage, operators: Any, **named: Any) -> None:
         super().__init__(graph, stage, operators, **named)
@@ -70,7 +70,7 @@ class RecordedMailbox(Mailbox):
 
     def __init__(self, graph: CheckedGraph, sent: Sent, *, state: Path, backups: str | None) -> None:
         super().__init__(graph, state=state, backups=backups)
-        self.task: RecordedSegment | None = None
+        self.task: RecordedTask | None = None
         """The one that is running."""
         self._sent = sent
 
@@ -105,9 +105,9 @@ class RecordedRun(LocalRun):
         )
         self._mailbox: RecordedMailbox = RecordedMailbox(self._graph, sent, state=state, backups=backups)
         self.sent = sent
-        self.tasks: dict[tuple[str, int], RecordedSegment] = {}
+        self.tasks: dict[tuple[str, int], RecordedTask] = {}
         """By operator and shard: the last task that ran there."""
-        self.task: RecordedSegment | None = None
+        self.task: RecordedTask | None = None
         """The task that runs, or ran last."""
 
     @property
@@ -135,8 +135,8 @@ class RecordedRun(LocalRun):
         """Be gone as a killed process is: memory is unmapped, and nothing is written."""
         self._let_go()
 
-    def _segment(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Segment:
-        segment = RecordedSegment(
+    def _make_task(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Task:
+        task = RecordedTask(
             self._graph,
             stage,
             self._operators,
@@ -147,7 +147,7 @@ class RecordedRun(LocalRun):
             mailbox=self._mailbox,
             reads=reads,
         )
-        self.task = self._mailbox.task = segment
-        for name in segment.keepers:
-            self.tasks[name, index] = segment
-        return segment
+        self.task = self._mailbox.task = task
+        for name in task.keepers:
+            self.tasks[name, index] = task
+        return task

@@ -20,7 +20,7 @@ from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator, Out
 from spillway.soak.blocks import Unwatched
 from spillway.soak.contents import Contents, read
-from spillway.soak.recording import Given, RecordedSegment
+from spillway.soak.recording import Given, RecordedTask
 
 
 class EndedWindows(Unwatched):
@@ -88,7 +88,7 @@ class Shadow:
         return outs
 
     def _apply(self, given: Given) -> list[Out]:
-        segment = RecordedSegment(
+        task = RecordedTask(
             self._graph,
             self._stage,
             {self._operator.name: self._operator},
@@ -99,13 +99,13 @@ class Shadow:
             mailbox=_HandedOver(given.fed_back),
         )
         self._watch.labels = []
-        with segment:
+        with task:
             for edge, batch in given.arrived:
-                _drain(segment.arrive(edge, batch))
-            _drain(segment.finish())
+                _drain(task.arrive(edge, batch))
+            _drain(task.finish())
         self._applied.append(given)
         self.ended = self._watch.labels
-        return segment.given[self._operator.name].put_out
+        return task.given[self._operator.name].put_out
 
     def _open(self) -> OpenOperator:
         shutil.rmtree(self._folder, ignore_errors=True)

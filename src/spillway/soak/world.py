@@ -17,7 +17,7 @@ from spillway.soak.faulty_files import FaultyFiles
 from spillway.soak.judge import Judge, Place, in_order
 from spillway.soak.memories import Memory, demand
 from spillway.soak.plans import Plan
-from spillway.soak.recording import RecordedRun, RecordedSegment, Sent
+from spillway.soak.recording import RecordedRun, RecordedTask, Sent
 from spillway.soak.shadow import EndedWindows, Shadow
 
 
@@ -123,7 +123,7 @@ class World:
     def window_ended(self, operator: str, window: int) -> None:
         """The shadows' windows are judged, not these: a replay ends them too."""
 
-    def _task(self) -> RecordedSegment:
+    def _task(self) -> RecordedTask:
         assert self.run.task is not None
         return self.run.task
 

@@ -1,4 +1,4 @@
-"""What runs in a Spark task: convert, delegate to a segment, report."""
+"""What runs in a Spark task: convert, delegate to the engine's task, report."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from spillway.backup.reach import reach_of
 from spillway.engine.feedback import Mailbox
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
-from spillway.engine.task import Segment
+from spillway.engine.task import Task
 from spillway.errors import RunError
 from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Edge, Source
@@ -76,7 +76,7 @@ class StageTask:
             )
             for name in self.unseen
         }
-        with Segment(
+        with Task(
             context.graph,
             self.stage,
             context.operators,
@@ -86,19 +86,19 @@ class StageTask:
             open_shard=self._open_shard,
             open_items=partial(open_items, graph=context.graph, backups=context.backups),
             mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
-        ) as segment:
+        ) as work:
             for arrived in batches:
                 for channel, batch in self.arriving.split(arrived):
-                    for edge, out in self._deliver(segment, channel, batch):
+                    for edge, out in self._deliver(work, channel, batch):
                         yield self.leaving.join(channels[edge], out)
-            for edge, out in segment.finish():
+            for edge, out in work.finish():
                 yield self.leaving.join(channels[edge], out)
-            context.report([*segment.progress, *segment.ranges])
+            context.report([*work.progress, *work.ranges])
 
-    def _deliver(self, segment: Segment, channel: int, batch: pa.RecordBatch) -> Iterator[tuple[Edge, pa.RecordBatch]]:
+    def _deliver(self, work: Task, channel: int, batch: pa.RecordBatch) -> Iterator[tuple[Edge, pa.RecordBatch]]:
         if self.sources:
-            return segment.from_source(self.sources[channel], batch)
-        return segment.arrive(self.stage.arriving[channel], batch)
+            return work.from_source(self.sources[channel], batch)
+        return work.arrive(self.stage.arriving[channel], batch)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         context = self.context
@@ -161,7 +161,7 @@ class FirstStage:
         source, batch_number = self.source, _batch_of(task)
         assert source.feed is not None
         numbers = Numbering(source, batch=batch_number, part=piece, name=piece_name(source.feed, piece), ordered=True)
-        with Segment(
+        with Task(
             context.graph,
             self.stage,
             context.operators,
@@ -171,13 +171,13 @@ class FirstStage:
             open_shard=_no_shards,
             open_items=partial(open_items, graph=context.graph, backups=context.backups),
             mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
-        ) as segment:
+        ) as work:
             (tuples,) = Pieces(source=self.source)(piece)
-            for edge, out in segment.from_source(self.source.name, tuples):
+            for edge, out in work.from_source(self.source.name, tuples):
                 yield self.leaving.join(channels[edge], out)
-            for edge, out in segment.finish():
+            for edge, out in work.finish():
                 yield self.leaving.join(channels[edge], out)
-            context.report([*segment.ranges])
+            context.report([*work.ranges])
 
 
 def _batch_of(task: TaskContext) -> int:
