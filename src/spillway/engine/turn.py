@@ -9,27 +9,33 @@ durable first; otherwise they are applied as they come.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spillway.backup.keeper import Keeper
 from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.windows import MARKS, Hopping, Sliding, marks_of
 from spillway.operators.operator import Operator, Out
-
-if TYPE_CHECKING:
-    from spillway.engine.opened import OpenOperator
+from spillway.state.shard import Shard
 
 PUNCTUATION = ""  # the part of an item log that is no port
+
+
+class ShardAtHand(Protocol):
+    """The shard an operator works on, and who keeps it."""
+
+    shard: Shard
+    keeper: Keeper
 
 
 class Turn:
     """The batch as one operator sees it; ``opened`` is the shard it works on, if it keeps state."""
 
-    def __init__(self, operator: Operator, opened: "OpenOperator | None" = None) -> None:
+    def __init__(self, operator: Operator, opened: ShardAtHand | None = None) -> None:
         self.operator = operator
         self.tuples = 0
         self.position: int | None = None  # where a sliding window ends now
@@ -125,7 +131,7 @@ class Turn:
             self.operator.seq = self.seq = seq
 
 
-def replayed(operator: Operator, opened: "OpenOperator", parts: Mapping[str, list[pa.RecordBatch]]) -> Turn:
+def replayed(operator: Operator, opened: ShardAtHand, parts: Mapping[str, list[pa.RecordBatch]]) -> Turn:
     """Apply what an item log kept of one batch once more; what follows from it was put out before."""
     turn = Turn(operator, opened)
     for part, batches in parts.items():

@@ -1,7 +1,7 @@
 """A graph in one process: deterministic, batch by batch, for trials and tests and as the reference for Spark."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import Numbering, check_numbers
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.resuming import check_resumable
-from spillway.engine.task import Leaving, Task
+from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError
 from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Graph
@@ -74,7 +74,13 @@ class LocalRun:
         self._clock = clock or SystemClock()
         self._observe = observe
         self._open: dict[tuple[str, int], OpenOperator] = {}
-        self._mailbox = Mailbox(self._graph, state=state, backups=backups)
+        self._equipment = Equipment(
+            graph=self._graph,
+            operators=self._operators,
+            open_shard=self._open_shard,
+            open_items=partial(open_items, graph=self._graph, backups=backups),
+            mailbox=Mailbox(self._graph, state=state, backups=backups),
+        )
         self._outlets = {
             name: Outlet(name, exit.sink, self._graph.schemas[self._graph.into(name)[0].stream])
             for name, exit in self._graph.exits.items()
@@ -136,8 +142,8 @@ class LocalRun:
         return self._open_shard(kernel, index).operator
 
     def close(self) -> None:
-        self._reach.write()
         """Let go of all shard memory, and remove it if its folder is a temporary one."""
+        self._reach.write()
         self._let_go()
         if self._temporary:
             shutil.rmtree(self.state, ignore_errors=True)
@@ -159,36 +165,24 @@ class LocalRun:
                 numbers = Numbering(
                     source, batch=self.batch, part=partition, name=piece_name(feed, piece), ordered=True
                 )
-                with self._make_task(self._stages[0], partition, reads={name: numbers}) as task:
-                    leaving += task.from_source(name, batch)
-                    leaving += task.finish()
-                    of_source += task.ranges
+                task = self._make_task(self._stages[0], partition, reads={name: numbers})
+                leaving += task.run([(name, batch)])
+                of_source += task.ranges
                 partition += 1
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=self.batch))
             ranges += of_source
         return leaving, ranges
 
-    def _apply(self, stage: Stage, index: int, arriving: list[Leaving], progress: list[ShardProgress]) -> list[Leaving]:
-        leaving: list[Leaving] = []
-        with self._make_task(stage, index) as task:
-            for edge, batch in arriving:
-                leaving += task.arrive(edge, batch)
-            leaving += task.finish()
-            progress += task.progress
+    def _apply(
+        self, stage: Stage, index: int, arriving: Iterable[Arriving], progress: list[ShardProgress]
+    ) -> list[Leaving]:
+        task = self._make_task(stage, index)
+        leaving = list(task.run(arriving))
+        progress += task.progress
         return leaving
 
     def _make_task(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Task:
-        return Task(
-            self._graph,
-            stage,
-            self._operators,
-            index=index,
-            batch=self.batch,
-            open_shard=self._open_shard,
-            open_items=partial(open_items, graph=self._graph, backups=self._backups),
-            mailbox=self._mailbox,
-            reads=reads,
-        )
+        return Task(self._equipment, stage, index=index, batch=self.batch, reads=reads)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))

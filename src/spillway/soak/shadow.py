@@ -8,13 +8,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from spillway.clock import Clock
 from spillway.engine.feedback import Mailbox, Taken
 from spillway.engine.opened import OpenOperator
+from spillway.engine.task import Equipment
 from spillway.graph.graph import CheckedGraph, Edge
 from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator, Out
@@ -88,21 +88,17 @@ class Shadow:
         return outs
 
     def _apply(self, given: Given) -> list[Out]:
-        task = RecordedTask(
-            self._graph,
-            self._stage,
-            {self._operator.name: self._operator},
-            index=self._index,
-            batch=len(self._applied),
+        equipment = Equipment(
+            graph=self._graph,
+            operators={self._operator.name: self._operator},
             open_shard=lambda operator, index: self._opened,
             open_items=lambda operator, index: None,
             mailbox=_HandedOver(given.fed_back),
         )
+        task = RecordedTask(equipment, self._stage, index=self._index, batch=len(self._applied))
         self._watch.labels = []
-        with task:
-            for edge, batch in given.arrived:
-                _drain(task.arrive(edge, batch))
-            _drain(task.finish())
+        for _ in task.run(given.arrived):
+            pass
         self._applied.append(given)
         self.ended = self._watch.labels
         return task.given[self._operator.name].put_out
@@ -131,8 +127,3 @@ class _HandedOver(Mailbox):
 
     def take(self, edge: Edge, *, batch: int) -> Taken:
         return self._taken[edge.stream, edge.port]
-
-
-def _drain(leaving: Any) -> None:
-    for _ in leaving:
-        pass
