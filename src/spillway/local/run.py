@@ -13,16 +13,18 @@ from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.engine.exchange import exchange
 from spillway.engine.feedback import Mailbox
+from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import Numbering, check_numbers
 from spillway.engine.opened import OpenOperator, open_items
+from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError
 from spillway.graph.feeds import piece_name
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.graph.stages import Stage, stages
-from spillway.local.sinks import Outlet
+from spillway.local.sinks import LocalOutput
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
@@ -51,7 +53,8 @@ class LocalRun:
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
-        self._operators = _kernels(self._graph)
+        self._operators = kernels(self._graph, backups=backups)
+        self._outlets = Outlets(self._graph)
         self._feeds = {}
         for name, source in self._graph.sources.items():
             if source.feed is None:
@@ -81,10 +84,6 @@ class LocalRun:
             open_items=partial(open_items, graph=self._graph, backups=backups),
             mailbox=Mailbox(self._graph, state=state, backups=backups),
         )
-        self._outlets = {
-            name: Outlet(name, exit.sink, self._graph.schemas[self._graph.into(name)[0].stream])
-            for name, exit in self._graph.exits.items()
-        }
 
     def __enter__(self) -> "LocalRun":
         return self
@@ -115,8 +114,13 @@ class LocalRun:
             leaving = []
             for index, tuples in enumerate(arriving):
                 leaving += self._apply(stage, index, tuples, progress)
-        for name, outlet in self._outlets.items():
-            outlet.write([batch for edge, batch in leaving if edge.node == name], self.batch)
+        self._outlets.write(
+            {
+                name: LocalOutput(pa.Table.from_batches([out for edge, out in leaving if edge.node == name], schema))
+                for name, schema in self._outlets.schemas.items()
+            },
+            batch=self.batch,
+        )
         self._reach.note(progress, ranges)
         self.progress += progress
         self.batch += 1
@@ -129,10 +133,7 @@ class LocalRun:
 
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""
-        outlet = self._outlets.get(sink)
-        if outlet is None or outlet.kept is None:
-            raise GraphError(f"Graph {self._graph.name!r} has no Memory sink {sink!r}.")
-        return outlet.kept.result()
+        return self._outlets.result(sink)
 
     def shard(self, operator: str, index: int) -> Operator:
         """The operator at work on one shard, to look at its state between batches."""
@@ -202,10 +203,3 @@ class LocalRun:
             )
             self._open[operator.name, index] = opened
         return opened
-
-
-def _kernels(graph: CheckedGraph) -> dict[str, Operator]:
-    for name, operator in graph.operators.items():
-        if not isinstance(operator, Operator):
-            raise GraphError(f"Operator {name!r} can be drawn but not run: it is not a spillway.Operator.")
-    return {name: operator for name, operator in graph.operators.items() if isinstance(operator, Operator)}

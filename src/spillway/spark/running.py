@@ -20,11 +20,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
+from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import check_numbers
 from spillway.engine.opened import OpenOperator
+from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.errors import BackupError, GraphError, RunError, SpillwayError, StateError
+from spillway.errors import BackupError, RunError, SpillwayError, StateError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
@@ -37,7 +39,7 @@ from spillway.spark.daemons import mend_daemons
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
 from spillway.spark.settings import check_one_machine, query_settings, session
-from spillway.spark.sinks import Outlets
+from spillway.spark.sinks import write_all
 from spillway.spark.task import Reported, RunContext, portable
 from spillway.state.folders import wipe
 
@@ -97,7 +99,8 @@ class Run:
         observe: Observer,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
-        self._operators = _kernels(self._graph, backups)
+        self._operators = kernels(self._graph, backups=backups)
+        self._outlets = Outlets(self._graph)
         self._backups = backups
         self._spark = spark
         check_one_machine(spark)
@@ -158,8 +161,7 @@ class Run:
             report=_Report(self._reported),
         )
         self._reach = Reach.beside(self._places.checkpoint)
-        frame, layout = compile_graph(self._graph, spark, context)
-        self._outlets = Outlets(self._graph, layout)
+        frame, self._leaving = compile_graph(self._graph, spark, context)
         return frame
 
     def __enter__(self) -> "Run":
@@ -257,7 +259,7 @@ class Run:
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        self._outlets.write(frame, batch)
+        write_all(self._outlets, self._graph, self._leaving, frame, batch=batch)
         self._take_reports(batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
@@ -317,20 +319,6 @@ class _Report:
     def __call__(self, rows: list[Reported]) -> None:
         if rows:
             self._accumulator.add(rows)
-
-
-def _kernels(graph: CheckedGraph, backups: str | None) -> dict[str, Operator]:
-    kernels = {}
-    for name, operator in graph.operators.items():
-        if not isinstance(operator, Operator):
-            raise GraphError(f"Operator {name!r} can be drawn but not run: it is not a spillway.Operator.")
-        if operator.protect.keeps_backups and backups is None:
-            raise GraphError(
-                f"Operator {name!r} is protected by {operator.protect.describe()}: name a durable folder with "
-                f"backups=, or protect it with Nothing()."
-            )
-        kernels[name] = operator
-    return kernels
 
 
 def _default_trigger(graph: CheckedGraph) -> dict[str, Any]:
