@@ -28,6 +28,7 @@ from spillway.local.sinks import LocalOutput
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
+from spillway.records.summary import OperatorSummary, summarise
 from spillway.state.folders import claim, make_temporary, wipe
 
 
@@ -71,7 +72,7 @@ class LocalRun:
         self.state = state
         self.batch = batch
         """The batch that comes next."""
-        self.progress: list[ShardProgress] = []
+        self._records: list[ShardProgress] = []
         self._backups = backups
         self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._clock = clock or SystemClock()
@@ -122,7 +123,7 @@ class LocalRun:
             batch=self.batch,
         )
         self._reach.note(progress, ranges)
-        self.progress += progress
+        self._records += progress
         self.batch += 1
         return True
 
@@ -130,6 +131,14 @@ class LocalRun:
         """Lose all shard memory."""
         self._let_go()
         wipe(self.state)
+
+    def records(self) -> list[ShardProgress]:
+        """What every shard did in every batch so far."""
+        return list(self._records)
+
+    def progress(self) -> list[OperatorSummary]:
+        """Backups, divergence, failures, per operator."""
+        return summarise(self._records)
 
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""

@@ -120,7 +120,7 @@ def _bearable(meters: dict[str, Meter], read: int, shards: dict[str, int]) -> fl
 
 
 def _state_bytes(run: LocalRun) -> dict[str, int]:
-    newest = {(row.operator, row.shard): row.state_bytes for row in run.progress}
+    newest = {(row.operator, row.shard): row.state_bytes for row in run.records()}
     totals: Counter[str] = Counter()
     for (operator, _), size in newest.items():
         totals[operator] += size

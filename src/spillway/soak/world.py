@@ -65,7 +65,7 @@ class World:
     def attempt(self) -> None:
         """One attempt at the next batch, judged if it goes well."""
         batch = self.run.batch
-        known = len(self.run.progress)
+        known = len(self.run.records())
         try:
             self.run.step()
         except BaseException as error:
@@ -73,7 +73,7 @@ class World:
             self.story.append(f"an attempt at batch {batch} ends: {type(error).__name__} {error}".rstrip())
             raise
         self.story.append(f"batch {batch} is done")
-        progress = self.run.progress[known:]
+        progress = self.run.records()[known:]
         self.backups += sum(shard.backup for shard in progress)
         self.rollbacks += sum(shard.rolled_back for shard in progress)
         self.judge.check(batch, self.run, progress)
