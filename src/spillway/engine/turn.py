@@ -33,15 +33,19 @@ class ShardAtHand(Protocol):
 
 
 class Turn:
-    """The batch as one operator sees it; ``opened`` is the shard it works on, if it keeps state."""
+    """The batch as one operator sees it; ``opened`` is the shard it works on, if it keeps state.
 
-    def __init__(self, operator: Operator, opened: ShardAtHand | None = None) -> None:
+    One that is ``again`` is part of a recovery and no step of the batch at hand, so nobody is told of it.
+    """
+
+    def __init__(self, operator: Operator, opened: ShardAtHand | None = None, *, again: bool = False) -> None:
         self.operator = operator
         self.tuples = 0
         self.position: int | None = None  # where a sliding window ends now
         self.seq = opened.shard.seq if opened is not None else None
         """The highest ``seq`` of all tuples so far, or heard of in a punctuation."""
         self._opened = opened
+        self._again = again
         self._waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         self._feedback: dict[str, list[pa.RecordBatch]] = {}
         self._waits = operator.protect.keeps_items or (
@@ -122,7 +126,7 @@ class Turn:
         outs: Iterator[Out] | None = self.operator.process(port, batch)
         if outs is not None:  # a process() that puts nothing out need not return anything
             yield from outs
-        if self._opened is not None:
+        if self._opened is not None and not self._again:
             self._opened.keeper.applying()
 
     def _hear(self, seq: int | None) -> None:
@@ -133,7 +137,7 @@ class Turn:
 
 def replayed(operator: Operator, opened: ShardAtHand, parts: Mapping[str, list[pa.RecordBatch]]) -> Turn:
     """Apply what an item log kept of one batch once more; what follows from it was put out before."""
-    turn = Turn(operator, opened)
+    turn = Turn(operator, opened, again=True)
     for part, batches in parts.items():
         if part in operator.feedback_inputs:
             turn.feed_back(part, batches)
