@@ -13,6 +13,7 @@ from spillway.graph.spark_types import spark_schema
 from spillway.graph.stages import Stage, stages
 from spillway.spark.feed import read_feed
 from spillway.spark.layout import Layout
+from spillway.spark.raised import written_down
 from spillway.spark.task import FirstStage, Pieces, RunContext, StageTask
 
 
@@ -102,6 +103,7 @@ def _function(task: StageTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
     """Spark wants a function and its name, not any callable."""
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task(batches)
+        with written_down():
+            yield from task(batches)
 
     return stage

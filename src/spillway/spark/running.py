@@ -1,6 +1,5 @@
 """A graph running on Spark."""
 
-import re
 import threading
 import uuid
 import weakref
@@ -17,7 +16,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
 from spillway.engine.kernels import kernels
@@ -26,7 +24,7 @@ from spillway.engine.numbering import check_numbers
 from spillway.engine.opened import OpenOperator
 from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.errors import BackupError, RunError, SpillwayError, StateError
+from spillway.errors import BackupError, RunError, StateError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
@@ -38,17 +36,13 @@ from spillway.spark.compile import compile_graph
 from spillway.spark.daemons import mend_daemons
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
+from spillway.spark.raised import as_ours, written_down
 from spillway.spark.settings import check_one_machine, query_settings, session
 from spillway.spark.sinks import write_all
 from spillway.spark.task import Reported, RunContext, portable
 from spillway.state.folders import wipe
 
 _PROGRESS_MAX = 100_000
-_RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
-_RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
-_RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
-# What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
-_DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Python worker exited unexpectedly")
 
 
 def run(
@@ -135,7 +129,7 @@ class Run:
             if self._directory is not None:
                 self._directory.close("failed")
             if isinstance(error, PySparkException | Py4JError):
-                raise _as_ours(error, "Spark did not start the run") from error
+                raise as_ours(error, "Spark did not start the run") from error
             raise
         _RUNS.add(self)
 
@@ -193,7 +187,7 @@ class Run:
             ended = self._query.awaitTermination(timeout_s)  # type: ignore[arg-type]
         except PySparkException as error:
             self._close("failed")
-            raise _as_ours(error, "Spark stopped the run") from error
+            raise as_ours(error, "Spark stopped the run") from error
         if ended is False:
             return False
         self._close("finished")
@@ -259,8 +253,9 @@ class Run:
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        write_all(self._outlets, self._graph, self._leaving, frame, batch=batch)
-        self._take_reports(batch)
+        with written_down():
+            write_all(self._outlets, self._graph, self._leaving, frame, batch=batch)
+            self._take_reports(batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
 
@@ -332,25 +327,3 @@ def _free_name(spark: SparkSession, name: str) -> str:
     taken = {query.name for query in spark.streams.active}
     names = (name, *(f"{name} {number}" for number in range(2, len(taken) + 2)))
     return next(free for free in names if free not in taken)
-
-
-def _as_ours(error: Exception, outcome: str) -> SpillwayError:
-    """The error one of our own sentences stopped the query with, or else Spark's."""
-    text = str(error)
-    raised = _RAISED.findall(text)
-    if raised:
-        name, message = raised[-1]
-        kind: type[SpillwayError] = getattr(errors, name, RunError)
-        found = kind.__new__(kind)
-        found.args = (message.strip(),)
-        return found
-    by_user = _RAISED_BY_USER.findall(text)
-    if by_user:
-        return RunError(f"{outcome}: {by_user[-1]}")
-    if _DIED.search(text):
-        return RunError(
-            f"{outcome}: one of Spark's Python processes died. Run it again, with the same checkpoint= if it had one: "
-            f"what was committed is not lost. If it dies again, the system's log may say why; often memory was short."
-        )
-    by_java = _RAISED_BY_JAVA.findall(text) if isinstance(error, Py4JError) else []
-    return RunError(f"{outcome}: {by_java[0] if by_java else text.strip().splitlines()[0]}")
