@@ -6,7 +6,7 @@ import pytest
 
 import spillway as sw
 from spillway.engine.exchange import Placing, exchange, placing
-from spillway.graph.graph import Edge
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import stages
 from spillway.operators import Count, Where
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.engine.task import Leaving
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.operators.hashing import key_hashes
 from spillway.state.hashing import shard_of

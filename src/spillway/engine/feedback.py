@@ -17,7 +17,8 @@ from pyarrow import ipc
 from spillway.errors import GraphError
 from spillway.files.checksums import checksum
 from spillway.files.folders import Files, LocalFiles, open_files
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 
 FOLDER = ".feedback"  # no operator's name begins like that
 _NAME = re.compile(r"feedback-(\d+)-(\d+)-([0-9a-f]+)\.arrow")

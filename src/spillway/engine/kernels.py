@@ -1,8 +1,8 @@
 """The operators of a graph as kernels: what can be drawn but not run, or not run like this, is refused beforehand."""
 
 from spillway.errors import GraphError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.declaration import Declaration
-from spillway.graph.graph import CheckedGraph
 from spillway.operators.operator import Operator
 
 

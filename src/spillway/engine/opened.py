@@ -16,7 +16,7 @@ from spillway.engine.kernels import needed_backups
 from spillway.engine.meaning import enter_memory, meaning_of, memory_meaning
 from spillway.engine.turn import replayed
 from spillway.files.folders import open_files
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.state.shard import Shard
 

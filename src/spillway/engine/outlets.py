@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spillway.engine.kept import Kept
 from spillway.errors import GraphError
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
 
 

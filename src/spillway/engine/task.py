@@ -20,8 +20,9 @@ from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator
 from spillway.engine.turn import Turn
 from spillway.errors import BoundLostError, InputError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.graph.windows import NO_MARKS, Hopping, Marks, mark_batch
 from spillway.operators.operator import Operator, Out

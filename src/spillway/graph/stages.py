@@ -9,7 +9,8 @@ tuples, on edges of its own. Feedback does not cross stages: it waits for the ne
 
 from dataclasses import dataclass
 
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

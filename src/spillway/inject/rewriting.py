@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from spillway.engine.kernels import kernel
 from spillway.errors import GraphError
-from spillway.graph.graph import Edge, Exit, Graph, Source, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Edge, Exit, Source, Stream
 from spillway.graph.protections import Nothing
 from spillway.graph.sinks import Sink
 from spillway.inject.corruption import StateCorruption, corrupted

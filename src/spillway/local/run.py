@@ -21,8 +21,9 @@ from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import piece_name
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.graph import Graph
 from spillway.graph.stages import Stage, stages
 from spillway.local.sinks import LocalOutput
 from spillway.operators.operator import Operator

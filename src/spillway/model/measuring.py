@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spillway.errors import GraphError
-from spillway.graph.graph import Exit, Graph, Source
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Exit, Source
 from spillway.local import LocalRun
 from spillway.model.profile import OperatorProfile, PortProfile, Profile, SourceProfile
 from spillway.operators.operator import Operator, Out

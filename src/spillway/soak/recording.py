@@ -12,7 +12,9 @@ from spillway.clock import Clock
 from spillway.engine.feedback import Mailbox, Taken
 from spillway.engine.numbering import Numbering
 from spillway.engine.task import Equipment, Leaving, Task
-from spillway.graph.graph import CheckedGraph, Edge, Graph
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator, Out

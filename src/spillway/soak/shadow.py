@@ -15,7 +15,8 @@ from spillway.clock import Clock
 from spillway.engine.feedback import Mailbox, Taken
 from spillway.engine.opened import OpenOperator
 from spillway.engine.task import Equipment
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator, Out
 from spillway.soak.blocks import Unwatched

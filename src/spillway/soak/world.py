@@ -8,7 +8,7 @@ import pyarrow as pa
 from spillway.backup.keeper import Step
 from spillway.backup.promise import Loss
 from spillway.clock import ManualClock
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.stages import Stage, stages
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator

@@ -7,8 +7,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from spillway.engine.exchange import placing
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Edge, Source
+from spillway.graph.nodes import Edge, Source
 from spillway.graph.spark_types import spark_schema
 from spillway.graph.stages import Stage, stages
 from spillway.spark.feed import read_feed

@@ -25,7 +25,8 @@ from spillway.engine.opened import OpenOperator
 from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
 from spillway.errors import BackupError, RunError, StateError
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
 from spillway.records.progress import ShardProgress, last_words

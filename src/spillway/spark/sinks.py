@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from spillway.engine.outlets import Outlets
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.spark.layout import Layout
 
 

@@ -17,8 +17,9 @@ from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.task import Arriving, Equipment, Task
 from spillway.errors import RunError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import piece_name
-from spillway.graph.graph import CheckedGraph, Exit, Source
+from spillway.graph.nodes import Exit, Source
 from spillway.graph.sinks import Discard
 from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator
