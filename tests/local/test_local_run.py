@@ -153,10 +153,10 @@ def test_a_batch_that_raised_is_the_next_again(tmp_path: Path) -> None:
             run.step()
         with pytest.raises(RuntimeError, match="once"):
             run.step()
-        assert run.batch == 2 and len(run.progress) == 4
+        assert run.batch == 2 and len(run.records()) == 4
         run.run()
         failed = rows(run.result("out"))
-        assert [shard.rolled_back for shard in run.progress[4:6]] == [True, True]
+        assert [shard.rolled_back for shard in run.records()[4:6]] == [True, True]
     with sw.LocalRun(build(), backups=str(tmp_path / "other")) as run:
         run.run()
         assert rows(run.result("out")) == failed
@@ -170,7 +170,7 @@ def test_wiping_loses_all_memory_and_exact_backups_bring_it_back(tmp_path: Path)
         while run.step():
             run.wipe()
         assert rows(run.result("out")) == expected
-        assert {shard.failures for shard in run.progress if shard.batch == 5} == {5}
+        assert {shard.failures for shard in run.records() if shard.batch == 5} == {5}
 
 
 def test_without_protection_wiping_starts_anew() -> None:
@@ -197,8 +197,8 @@ def test_temporary_state_is_removed(tmp_path: Path) -> None:
 
 
 def test_backups_must_be_named_where_they_are_needed() -> None:
-    with sw.LocalRun(build()) as run, pytest.raises(GraphError, match="name a durable folder with backups="):
-        run.step()
+    with pytest.raises(GraphError, match="name a durable folder with backups="):
+        sw.LocalRun(build())
 
 
 class _Column:

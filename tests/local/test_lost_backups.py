@@ -54,8 +54,8 @@ def test_backups_deleted_while_memory_is_whole_are_written_anew(
     while run.step():
         pass
     assert counts(run)[-1] == BATCHES
-    assert {row.failures for row in run.progress} == {0} and not any(row.recovered for row in run.progress)
-    told = [row.damage for row in run.progress if row.damage]
+    assert {row.failures for row in run.records()} == {0} and not any(row.recovered for row in run.records())
+    told = [row.damage for row in run.records() if row.damage]
     assert len(told) == 1 and "memory was whole" in told[0], told
     # And they are good for a recovery.
     run = sw.LocalRun(counted(protect), backups=str(backups), state=tmp_path / "other", batch=BATCHES - 1)
@@ -124,7 +124,7 @@ def test_every_failure_of_an_operator_without_backups_is_counted(tmp_path: Path)
     for _ in range(5):
         run.step()
         run.wipe()
-    assert [row.failures for row in run.progress] == [0, 1, 2, 3, 4]
+    assert [row.failures for row in run.records()] == [0, 1, 2, 3, 4]
 
 
 class StoreError(Exception):

@@ -385,7 +385,7 @@ class TestWhatIsPassedOver:
         # All that it held is gone, and that is told: never a run that fails for ever.
         with sw.LocalRun(graph, state=stopped.state, backups=str(stopped.backups), batch=3) as run:
             run.step()
-            assert {row.damage.partition(" in ")[0] for row in run.progress} == {"2 newer manifests"}
+            assert {row.damage.partition(" in ")[0] for row in run.records()} == {"2 newer manifests"}
 
     def test_backups_of_other_shards_beside_ones_own(self, stopped: Places) -> None:
         for index in range(3):

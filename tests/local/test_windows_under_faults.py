@@ -206,7 +206,7 @@ def test_a_damaged_manifest_is_told_whatever_windows_ended(tmp_path: Path, batch
             data[len(data) // 2] ^= 1
             newest.write_bytes(data)
         run.run()
-        told = [row.damage for row in run.progress if row.recovered]
+        told = [row.damage for row in run.records() if row.recovered]
         assert len(told) == 2 and all("damaged or missing" in sentence for sentence in told)
         final = {(row["window"], row["count"]) for row in run.result("out").to_pylist() if row["window"] == 1}
     assert final  # and the run went on to the end of later windows
@@ -222,7 +222,7 @@ def test_batches_without_tuples_are_no_damage(tmp_path: Path) -> None:
             run.step()
         run.wipe()
         run.run()
-        assert [row.damage for row in run.progress if row.recovered] == ["", ""]
+        assert [row.damage for row in run.records() if row.recovered] == ["", ""]
         assert run.result("out")["count"].to_pylist() == [1, 2]
 
 

@@ -251,5 +251,5 @@ def test_damaged_backups_stop_no_run(make: Any, protect: Protection, seed: int, 
     table = events(seed)
     life = Life(graph_of(make(table, protect), table), folder, damage=damage_newest(seed))
     life.go(seed, losses=0.4)
-    damaged = [progress for progress in life.run.progress if progress.damage]
+    damaged = [progress for progress in life.run.records() if progress.damage]
     assert damaged, "nothing was damaged, so nothing was tried"

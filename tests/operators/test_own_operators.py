@@ -51,7 +51,7 @@ class TestRunningMean:
         with running(graph_of(RunningMean("mean", protect=sw.Approximate(1e9)), batches=VALUES)) as run:
             run.run()
             assert run.shard("mean", 0).divergence() == 18.0 + 6.0  # nothing was backed up: total and count
-            assert [row.divergence for row in run.progress] == [5.0, 12.0, 24.0]
+            assert [row.divergence for row in run.records()] == [5.0, 12.0, 24.0]
 
 
 class TestNumbersAsAttributes:

@@ -251,7 +251,7 @@ class TestWithFailures:
                 run.step()
                 for shard in range(shards):
                     gaps.append(apart(before[shard], began[shard]))
-                    failures = run.progress[-1].failures
+                    failures = run.records()[-1].failures
                     allowed = theta / shards / (1 if window else 2**failures) if failed else 0.0
                     assert gaps[-1] <= allowed + 1e-9, f"seed {seed}"
         assert any(gaps), f"seed {seed}: nothing was lost"

@@ -3,6 +3,9 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +17,7 @@ from tests.conftest import RunGraph, in_order
 import spillway as sw
 from spillway.errors import InputError
 from spillway.seeds import generator
+from spillway.spark.running import Run
 
 BATCHES, PIECES, ROWS = 4, 2, 500
 SCHEMA = pa.schema(
@@ -63,6 +67,28 @@ def test_counts_are_exact_without_failures(run_graph: RunGraph, key: str, protec
     out = run_graph(graph)["out"].to_pylist()
     newest = {row[key]: row["count"] for row in sorted(out, key=lambda row: row["seq"])}
     assert newest == Counter(row[key] for row in rows())
+
+
+@pytest.mark.spark
+def test_both_runtimes_tell_the_same_of_every_shard_and_batch(spark: Any, tmp_path: Path) -> None:
+    def build() -> sw.Graph:
+        graph = sw.Graph("told", shards=3)
+        count = sw.Count("count", key="user", protect=sw.Approximate(theta=50))
+        graph.sink("out", graph.add(count, graph.source("sales", sales())), sw.Discard())
+        return graph
+
+    def told(run: Run | sw.LocalRun) -> tuple[list[Any], list[Any]]:
+        told_of = attrgetter("shard", "batch", "tuples", "divergence", "threshold", "failures", "backup")
+        summed_up = attrgetter("operator", "shards", "batch", "tuples", "backups", "divergence_of_threshold")
+        return sorted(map(told_of, run.records())), list(map(summed_up, run.progress()))
+
+    with sw.LocalRun(build(), backups=str(tmp_path / "local")) as run:
+        run.run()
+        locally = told(run)
+    with sw.run(build(), spark, backups=tmp_path / "spark") as running:
+        running.wait()
+        assert told(running) == locally
+    assert len(locally[0]) == 3 * BATCHES and len(locally[1]) == 1
 
 
 def test_two_stages_two_sinks_and_a_stream_that_passes_by(run_graph: RunGraph) -> None:

@@ -249,8 +249,11 @@ def test_backups_that_are_gone_are_missed(spark: Any, written: Places, tmp_path:
 
 def test_a_folder_that_cannot_be_written_loses_the_bound_loudly(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(BoundLostError, match=r"'count', shard \d, can no longer keep its bound"):
+    with pytest.raises(BoundLostError, match=r"'count', shard \d, can no longer keep its bound") as lost:
         finished(build(sw.Exact()), spark, backups=tmp_path / "file" / "backups")
+    error = lost.value
+    assert error.operator == "count" and error.shard in (0, 1)
+    assert str(error) == str(BoundLostError(operator="count", shard=error.shard, reason=error.reason))
 
 
 def test_no_backups_folder_is_refused_before_anything_runs(spark: Any) -> None:

@@ -71,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
                 started_s = time.perf_counter()
                 run.step()
                 batches_s[keys].append(time.perf_counter() - started_s)
-        shards = {keys: run.progress[-options.batches :] for keys, run in runs.items()}
+        shards = {keys: run.records()[-options.batches :] for keys, run in runs.items()}
     finally:
         for run in runs.values():
             run.close()

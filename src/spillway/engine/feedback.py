@@ -14,7 +14,8 @@ import pyarrow as pa
 from spillway.errors import GraphError
 from spillway.files.arrow_files import ArrowFiles, Numbers, Part, encode
 from spillway.files.folders import Folder, LocalFolder, open_folder
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 
 FOLDER = ".feedback"  # no operator's name begins like that
 

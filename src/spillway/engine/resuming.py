@@ -21,7 +21,7 @@ from spillway.backup.manifest import Manifest, check_ours, find_newest
 from spillway.engine.meaning import check_memory, meaning_of, memory_meaning
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, StateError
 from spillway.files.folders import Folder, open_folder
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.state.header import looks_new
 from spillway.state.meaning import SHARDS, START_ANEW, refusal

@@ -14,8 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import GraphError, InputError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Graph, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 from spillway.inject.rewriting import with_arrival
 from spillway.inject.single_operator import Snapshot, Solo, joined
 from spillway.operators.arrival import Interleaving

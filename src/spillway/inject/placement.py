@@ -15,7 +15,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from spillway.errors import GraphError
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spillway.errors import InputError
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
 from spillway.inject.campaign import AppInput, Campaign
 from spillway.inject.placement import Choice, depends, place
 from spillway.inject.rewriting import entries

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from spillway.engine.kernels import kernel
 from spillway.errors import GraphError
-from spillway.graph.graph import Edge, Exit, Graph, Source, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Edge, Exit, Source, Stream
 from spillway.graph.protections import Nothing
 from spillway.graph.sinks import Sink
 from spillway.inject.corruption import StateCorruption, corrupted
@@ -160,10 +162,8 @@ def redraw(
     for node in graph.nodes.values():
         if isinstance(node, Source):
             redrawn.source(node.name, node.data, seq=node.seq)
-        elif isinstance(node, Operator):
-            redrawn.add(operator(node))
         elif not isinstance(node, Exit):
-            raise GraphError(f"Operator {node.name!r} can be drawn but not run: it is not a spillway.Operator.")
+            redrawn.add(operator(kernel(node)))
     for added in extra:
         redrawn.add(added)
     for edge in graph.edges:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from spillway.errors import InputError
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import Edge, Stream
+from spillway.graph.nodes import Edge, Stream
 from spillway.inject.corruption import StateCorruption
 from spillway.inject.difference import Change, difference, together
 from spillway.inject.faults import Fault

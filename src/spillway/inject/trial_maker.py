@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.errors import InputError
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
 from spillway.inject.campaign import Campaign
 from spillway.inject.corruption import StateCorruption
 from spillway.inject.difference import Change

@@ -1,4 +1,4 @@
-"""Built-in operators as kernels, the base class for one's own, and the segment that runs them."""
+"""Built-in operators as kernels, and the base class for one's own."""
 
 from spillway.operators.arrival import Interleaving
 from spillway.operators.barrier import Barrier

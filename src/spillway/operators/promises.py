@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spillway.backup.spread import OWN, measured
-from spillway.graph.graph import CheckedGraph, Edge, Stream
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge, Stream
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples, either
 from spillway.operators.operator import Operator
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph.graph import Stream
+from spillway.graph.nodes import Stream
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
 from spillway.graph.windows import Decaying, Hopping, Windowing
 from spillway.graph.windows import Sliding as SlidingWindow

@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.engine.feedback import Taken
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import BEFORE_ALL, SEQ
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.nodes import Edge
 from spillway.graph.windows import Decaying, Hopping
 from spillway.operators.operator import Operator, Out
 from spillway.records.progress import ShardProgress

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph.graph import Graph, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 from spillway.graph.protections import Nothing
 from spillway.graph.windows import Hopping
 from spillway.operators.counting import Count

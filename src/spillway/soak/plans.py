@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spillway.graph.feeds import Generator
-from spillway.graph.graph import Graph, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 from spillway.graph.sinks import ForEachBatch
 from spillway.soak.blocks import Block, Kept, Making
 from spillway.soak.demands import demands_on
