@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
@@ -18,6 +17,7 @@ from spillway.graph.protections import Protection
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.keyed import Float64s, Keyed, float_column, numbered, want_number
 from spillway.operators.operator import Operator, Out
+from spillway.state.compiled import compiled
 from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
@@ -187,7 +187,7 @@ def times_us(operator: Operator, batch: pa.RecordBatch, column: str) -> Float64s
     return np.asarray(times).astype(np.float64)
 
 
-@njit(cache=True)
+@compiled
 def _slide(
     rings: Any, counts: Any, groups: Any, values: Any, timed: bool, span: float, every_us: float, every: int,
     spoke: Any, sums: Any, held: Any,
@@ -221,7 +221,7 @@ def _slide(
     return count
 
 
-@njit(cache=True)
+@compiled
 def _sum(ring: Any, total: int, timed: bool, after: float, out: Any) -> int:
     """The sums, from oldest to newest, of the rows whose time is above ``after``; returns how many there are."""
     rows = ring.shape[0]

@@ -15,10 +15,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
+from spillway.state.compiled import compiled
 from spillway.state.hashing import mix
 from spillway.state.keys import Int64s, Keys, KeyType
 from spillway.state.primitives import HashTable, Primitive
@@ -100,7 +100,7 @@ class Sample(Primitive):
         self._table = self._table.bind(shard, name, operator=self._operator)
 
 
-@njit(cache=True)
+@compiled
 def _choose(seqs: Any, seed: Any, rate: float, positions: Any) -> int:
     """Positions of the tuples to keep; returns how many."""
     offset = mix(seed + _GOLDEN)
