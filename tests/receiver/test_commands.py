@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.receiver.test_receiver import read_all
+from tests.receiver.test_server import read_all
 
 from spillway.cli import bench_receiver, send
 from spillway.errors import InputError, SetupError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.receiver.serving import TOKEN, options, serving
 from tests.receiver.test_decoding import stream
-from tests.receiver.test_receiver import batch, read_all
+from tests.receiver.test_server import batch, read_all
 
 from spillway.receiver import ItemReader, Sender
 from spillway.receiver.wire import frames as f

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.receiver.serving import TOKEN, Served, options, serving
 from tests.receiver.test_decoding import stream
-from tests.receiver.test_receiver import batch, read_all
+from tests.receiver.test_server import batch, read_all
 
 from spillway.receiver import ItemReader
 

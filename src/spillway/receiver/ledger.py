@@ -29,7 +29,7 @@ from spillway.files.checksums import checksum
 from spillway.files.folders import Files, LocalFiles
 from spillway.receiver.actions import LedgerRecord, Save, SenderRecord
 from spillway.receiver.bounds import FRAME_ITEMS_MAX
-from spillway.receiver.in_doubt import Unsure
+from spillway.receiver.in_doubt import InDoubt
 from spillway.receiver.inbox import Recovered
 from spillway.receiver.item_queue import Chunk, chunks_of
 from spillway.receiver.wire.schema import ItemSchema
@@ -145,7 +145,7 @@ class Ledger:
                 continue
             chunks += [_above(chunk, covered) for chunk in _read_chunks(data) if chunk.last > covered]
             covered = -minus_last
-        missing = Unsure(damage)
+        missing = InDoubt(damage)
         for chunk in chunks:
             missing.asked(chunk.first - 1, chunk.last)
         return chunks, missing.spans
