@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import GraphError, InputError
-from spillway.given import check_whole
+from spillway.given import check_whole, is_number
 from spillway.state.compiled import compiled
 from spillway.state.hashing import mix
 from spillway.state.keys import Int64s, Keys, KeyType
@@ -42,8 +42,7 @@ class Sample(Primitive):
     _table: HashTable
 
     def __init__(self, *, rate: float = 0.1, key: KeyType = "int64", seed: int = 1) -> None:
-        given: object = rate
-        if isinstance(given, bool) or not (isinstance(given, int | float) and 0 < given <= 1):
+        if not is_number(rate, above=0, most=1):
             raise GraphError(f"Sample: rate is the part of all tuples to keep, above 0 and at most 1; got {rate!r}.")
         check_whole("Sample: seed", seed, least=0)
         if seed > _SEED_MAX:
