@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.files.full_disk import files_no_larger_than
-from tests.receiver.test_receiver import read_all
+from tests.receiver.test_server import read_all
 
 from spillway.cli import bench_receiver, send
 from spillway.errors import InputError, SetupError

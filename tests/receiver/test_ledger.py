@@ -115,7 +115,7 @@ def test_a_damaged_segment_costs_its_items_and_is_named() -> None:
     assert ids_of(again) == [1, 3]
     assert again.damage == ("Items 2 to 2 in memory are damaged and lost.",)
     inbox = Inbox(again, Bounds(items=0, unacked=1))
-    assert (inbox.unsure, inbox.taken) == (1, 3)
+    assert (inbox.in_doubt, inbox.taken) == (1, 3)
 
 
 def test_a_damaged_record_leaves_no_number_to_be_given_twice() -> None:
@@ -127,7 +127,7 @@ def test_a_damaged_record_leaves_no_number_to_be_given_twice() -> None:
     assert (again.record.planned, again.record.failures) == (0, 1), "the plan of 3 is forgotten"
     inbox = Inbox(again, Bounds(items=0, unacked=1))
     assert inbox.taken >= inbox.planned >= 3, "its numbers must not be used again"
-    assert inbox.unsure == 0
+    assert inbox.in_doubt == 0
     assert "damaged" in again.damage[0]
     for name in records(kept.files):
         kept.files.content[name] = b"{}"

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.receiver.serving import SCHEMA, TOKEN, Served, options, serving
-from tests.receiver.test_receiver import batch, read_all, until
+from tests.receiver.test_server import batch, read_all, until
 
 from spillway.errors import InputError, SetupError
 from spillway.files.folders import LocalFolder

@@ -9,6 +9,7 @@ from pathlib import Path
 from spillway.cli.model_output import add_run_options, crew, print_points, save, told
 from spillway.cli.output import PEOPLE, PROGRESS, print_json
 from spillway.cli.profile import add_app, add_input_options, build_graph, measured
+from spillway.errors import ModelError
 from spillway.graph import Graph
 from spillway.model.comparison import comparison, techniques
 from spillway.model.faults import Faults
@@ -16,7 +17,6 @@ from spillway.model.from_graph import flow_of
 from spillway.model.profile import Profile, load_profile
 from spillway.model.simulating import HORIZON_S, PAPER_RULE, QUICK_RULE, run_settings
 from spillway.records.model import ModelRecords
-from spillway.san.refusal import ModelError
 
 MEANING = "the protections of a graph, side by side: availability, tainted and lost tuples, cost"
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.errors import InputError
+from spillway.state.compiled import compiled
 from spillway.state.hashing import chain_integers, chain_strings, mix, sharding_hashes
 from spillway.state.keys import string_buffers
 
@@ -67,7 +67,7 @@ def _group_by_value(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[Int64s, 
     return np.array(firsts, np.int64), numbers
 
 
-@njit(cache=True)
+@compiled
 def _group(hashes: Any, slots: Any, firsts: Any, numbers: Any) -> int:
     """Number the distinct hashes as they come, by open addressing; ``slots`` is empty and twice as large as needed."""
     mask = np.uint64(slots.size - 1)
@@ -84,7 +84,7 @@ def _group(hashes: Any, slots: Any, firsts: Any, numbers: Any) -> int:
     return count
 
 
-@njit(cache=True)
+@compiled
 def _same_strings(data: Any, offsets: Any, firsts: Any, numbers: Any) -> bool:
     for i in range(numbers.size):
         first = firsts[numbers[i]]

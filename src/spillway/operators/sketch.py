@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
@@ -30,6 +29,7 @@ from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.hashing import UInt64s, group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
 from spillway.state import kernels
+from spillway.state.compiled import compiled
 from spillway.state.fitting import MOST, does_not_fit
 from spillway.state.hashing import mix
 from spillway.state.primitives import Matrix, Metric
@@ -210,7 +210,7 @@ def estimates_of(sketch: npt.NDArray[np.int64], hashes: UInt64s) -> npt.NDArray[
     return estimates
 
 
-@njit(cache=True)
+@compiled
 def _columns(hashes: Any, width: int, out: Any) -> None:
     """One independent column per row: the key's hash moved by the row and mixed again."""
     for row in range(out.shape[0]):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
@@ -17,6 +16,7 @@ from spillway.graph.protections import Protection
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.keyed import Float64s, Keyed, float_column, numbered, want_number
 from spillway.operators.operator import Operator, Out
+from spillway.state.compiled import compiled
 from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
@@ -186,7 +186,7 @@ def times_us(operator: Operator, batch: pa.RecordBatch, column: str) -> Float64s
     return np.asarray(times).astype(np.float64)
 
 
-@njit(cache=True)
+@compiled
 def _slide(
     rings: Any, counts: Any, groups: Any, values: Any, timed: bool, span: float, every_us: float, every: int,
     spoke: Any, sums: Any, held: Any,
@@ -220,7 +220,7 @@ def _slide(
     return count
 
 
-@njit(cache=True)
+@compiled
 def _sum(ring: Any, total: int, timed: bool, after: float, out: Any) -> int:
     """The sums, from oldest to newest, of the rows whose time is above ``after``; returns how many there are."""
     rows = ring.shape[0]

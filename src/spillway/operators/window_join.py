@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
@@ -16,6 +15,7 @@ from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numb
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
 from spillway.operators.sliding import Extent, extent_us, times_us
+from spillway.state.compiled import compiled
 from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
@@ -142,7 +142,7 @@ class WindowJoin(Merging, Keyed):
         return self.out(**{SEQ: seqs, self.key[0]: keys}, **columns)
 
 
-@njit(cache=True)
+@compiled
 def _join(
     left_rings: Any, left_counts: Any, right_rings: Any, right_counts: Any, ports: Any, left_keys: Any, right_keys: Any,
     groups: Any, left_rows: Any, right_rows: Any, left_seqs: Any, right_seqs: Any, span: float, at: Any, pairs: Any,

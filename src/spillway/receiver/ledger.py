@@ -33,7 +33,7 @@ from spillway.files.envelope import newest_intact, seal
 from spillway.files.folders import Folder, LocalFolder
 from spillway.receiver.actions import LedgerRecord, Save, SenderRecord
 from spillway.receiver.bounds import FRAME_ITEMS_MAX
-from spillway.receiver.in_doubt import Unsure
+from spillway.receiver.in_doubt import InDoubt
 from spillway.receiver.inbox import Recovered
 from spillway.receiver.item_queue import Chunk, chunks_of
 from spillway.receiver.wire.schema import ItemSchema
@@ -132,7 +132,7 @@ class Ledger:
                 continue
             chunks += [_above(chunk, covered) for chunk in _chunks(parts[0]) if chunk.last > covered]
             covered = _last(segment)
-        missing = Unsure(damage)
+        missing = InDoubt(damage)
         for chunk in chunks:
             missing.asked(chunk.first - 1, chunk.last)
         return chunks, missing.spans

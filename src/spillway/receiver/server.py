@@ -126,7 +126,7 @@ class Receiver:
                 "committed": inbox.committed,
             },
             "lost": inbox.lost,
-            "unsure": inbox.unsure,
+            "in_doubt": inbox.in_doubt,
             "counts": asdict(inbox.counts),
             "senders": inbox.senders,
             "connections": len(self.connections),

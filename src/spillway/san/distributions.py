@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Self
 
+from spillway.errors import ModelError
 from spillway.san.expressions import Constant, Expression, Number, expression
-from spillway.san.refusal import ModelError
 
 STAGES_MAX = 1000
 VALUES_MAX = 1_000_000

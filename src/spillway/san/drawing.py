@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
+from spillway.errors import ModelError
 from spillway.graph.layering import Layout, lay_out
 from spillway.san.net import Net
 from spillway.san.parts import Activity, Arc
-from spillway.san.refusal import ModelError
 
 NODES_MAX = 1000
 _COLUMN, _ROW, _MARGIN = 150, 74, 70

@@ -32,9 +32,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from spillway.errors import ModelError
+from spillway.given import is_number, is_whole
 from spillway.san.expressions import Constant, Expression, Number, expression
 from spillway.san.parts import TOKENS_MAX, Activity, Place
-from spillway.san.refusal import ModelError, finite, whole
 
 FLOWS_MAX = 10_000
 
@@ -106,7 +107,7 @@ class FastForward:
     flows: int = 0
 
     def __post_init__(self) -> None:
-        if not finite(self.lead, least=0):
+        if not is_number(self.lead, least=0):
             raise ModelError(f"Fast-forward: a lead of 0 or more, finite, is wanted; got {self.lead!r}.")
 
     def arrivals(self, clock: str | Activity) -> Flow:
@@ -158,7 +159,7 @@ class FastForward:
         """A place gains `times` tokens for each of a flow; if negative, no jump takes it below `at_least`."""
         if place.name not in self.places:
             raise ModelError(f"Fast-forward: place {place.name!r} is not in the net.")
-        if not whole(times, least=-TOKENS_MAX, most=TOKENS_MAX):
+        if not is_whole(times, least=-TOKENS_MAX, most=TOKENS_MAX):
             raise ModelError(f"Fast-forward: {place.name!r} changes by a whole number of tokens; got {times!r}.")
         self.counts.append(Count(place=place.name, flow=flow, times=times, at_least=expression(at_least)))
 

@@ -26,13 +26,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from spillway.errors import ModelError
+from spillway.given import is_whole
 from spillway.san import firing
 from spillway.san.checks import check, refusal
 from spillway.san.flat import EVENTS_MAX, Flat, flatten
 from spillway.san.intervals import Estimate, Precision, estimate
 from spillway.san.kernel import replication
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError, whole
 from spillway.san.rewards import Measure
 from spillway.san.tables import workspace
 from spillway.seeds import generator
@@ -174,7 +175,7 @@ class Processes:
 
     def __init__(self, count: int | None = None) -> None:
         wanted = count if count is not None else len(os.sched_getaffinity(0))
-        if not whole(wanted, least=1, most=PROCESSES_MAX):
+        if not is_whole(wanted, least=1, most=PROCESSES_MAX):
             raise ModelError(f"From 1 to {PROCESSES_MAX} processes are wanted; got {count!r}.")
         self.count = wanted
         context = _Spawning()
