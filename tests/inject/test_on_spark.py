@@ -11,9 +11,10 @@ from tests.inject.test_campaigns import result_of
 
 import spillway as sw
 from spillway.apps.bargain import build
-from spillway.inject import ThisProcess, parse_fault, plan, run_campaign, with_arrival, with_fault
+from spillway.inject import parse_fault, plan, run_campaign, with_arrival, with_fault
 from spillway.inject.full_trial import WholeTrials
 from spillway.operators.arrival import Interleaving
+from spillway.parallel import ThisProcess
 
 
 def test_the_same_fault_gives_the_same_output_on_both_runtimes(run_graph: RunGraph) -> None:
@@ -27,9 +28,9 @@ def test_the_same_fault_gives_the_same_output_on_both_runtimes(run_graph: RunGra
 
 @pytest.mark.spark
 def test_a_campaign_of_spark_tasks_leaves_the_same_result(spark: Any, tmp_path: Path) -> None:
-    from spillway.inject.trials_on_spark import SparkTasks
+    from spillway.parallel.tasks_on_spark import SparkTasks
 
     planned = plan(campaign(targets=("TradeFilter",), offsets=(2_000,)))
-    run_campaign(planned, tmp_path / "spark", executor=SparkTasks(spark))
-    run_campaign(planned, tmp_path / "here", executor=ThisProcess())
+    run_campaign(planned, tmp_path / "spark", pool=SparkTasks(spark))
+    run_campaign(planned, tmp_path / "here", pool=ThisProcess())
     assert result_of(tmp_path / "spark") == result_of(tmp_path / "here")

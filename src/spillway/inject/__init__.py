@@ -2,7 +2,6 @@
 
 from spillway.inject.campaign import AppInput, Assumed, Campaign, read_campaign
 from spillway.inject.corruption import StateCorruption
-from spillway.inject.executors import Processes, ThisProcess
 from spillway.inject.faults import Duplication, Fault, Loss, Reordering, ValueCorruption
 from spillway.inject.models import MODELS, parse_fault
 from spillway.inject.placement import Choice, place
@@ -20,10 +19,8 @@ __all__ = [
     "Fault",
     "Loss",
     "Planned",
-    "Processes",
     "Reordering",
     "StateCorruption",
-    "ThisProcess",
     "ValueCorruption",
     "parse_fault",
     "place",
