@@ -9,9 +9,9 @@ from tests.inject.small import bargain
 from tests.operators.running import feed_of, running, tuples
 
 from spillway.errors import GraphError, InputError, SpillwayError
-from spillway.graph import Graph, Memory
+from spillway.graph import Discard, Graph, Memory
 from spillway.inject import Duplication, Fault, Loss, Reordering, ValueCorruption, parse_fault, with_fault
-from spillway.inject.rewriting import entries
+from spillway.inject.rewriting import entries, redraw
 from spillway.operators import Select, Union
 
 COMMON: dict[str, Any] = {"targets": ("second",), "offset": 3, "length": 4}
@@ -67,6 +67,17 @@ def test_a_fault_at_a_source_or_an_output() -> None:
     lost = [0, 1, 2, 7, 8, 9, 10, 11]
     assert after(Loss(targets=("source",), offset=3, length=4))["seq"].to_pylist() == lost
     assert after(Loss(targets=("second",), offset=3, length=4, at="output"))["seq"].to_pylist() == lost
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_graph_drawn_again_has_the_same_streams(durable: bool) -> None:
+    graph = Graph("loop")
+    both = graph.add(Union("both"), graph.source("source", feed_of([tuples(x=[1.0])])))
+    graph.sink("out", both, Discard())
+    graph.connect(both, "both", "in1", feedback=True, durable=durable)
+    assert redraw(graph).edges == graph.edges
+    struck = with_fault(graph, Loss(targets=("both",), offset=0, length=1))
+    assert [edge for edge in struck.edges if edge.feedback] == [edge for edge in graph.edges if edge.feedback]
 
 
 def test_tuples_of_several_inputs_are_counted_together_by_seq() -> None:

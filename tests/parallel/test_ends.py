@@ -41,7 +41,7 @@ def begin(pool: Processes, work: Callable[[Path], None], folder: Path, *, tasks:
     """Let a pool begin tasks, and wait until every process is at one."""
 
     def take() -> None:
-        with suppress(RunError):
+        with suppress(RunError, RuntimeError):  # the pool is closed beneath it
             list(pool.completed(work, [folder] * tasks))
 
     Thread(target=take, daemon=True).start()

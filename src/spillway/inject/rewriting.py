@@ -171,7 +171,7 @@ def redraw(
         if isinstance(node, Exit):
             redrawn.sink(node.name, stream(edge), sink(node.name, node.sink))
         else:
-            redrawn.connect(stream(edge), edge.node, edge.port, feedback=edge.feedback)
+            redrawn.connect(stream(edge), edge.node, edge.port, feedback=edge.feedback, durable=edge.durable)
     return redrawn
 
 
