@@ -14,8 +14,8 @@ import pytest
 
 import spillway as sw
 from spillway.errors import GraphError
-from spillway.inject.corruption import StateCorruption, corrupted
-from spillway.inject.faults import Loss
+from spillway.inject.faults.fault import Loss
+from spillway.inject.faults.state_corruption import StateCorruption, corrupted
 from spillway.inject.rewriting import FaultPoint
 from spillway.operators.operator import Operator
 from spillway.operators.wording import written_down

@@ -1,8 +1,8 @@
 """Break it: fault models, where to put them, and campaigns of trials against golden runs."""
 
 from spillway.inject.campaign import AppInput, Assumed, Campaign, read_campaign
-from spillway.inject.corruption import StateCorruption
-from spillway.inject.faults import Duplication, Fault, Loss, Reordering, ValueCorruption
+from spillway.inject.faults.fault import Duplication, Fault, Loss, Reordering, ValueCorruption
+from spillway.inject.faults.state_corruption import StateCorruption
 from spillway.inject.models import MODELS, parse_fault
 from spillway.inject.placement import Choice, place
 from spillway.inject.planning import Planned, plan

@@ -45,7 +45,7 @@ from spillway.apps import APPS
 from spillway.errors import InputError
 from spillway.graph.graph import Graph
 from spillway.graph.protections import Nothing
-from spillway.inject.faults import At, Fault
+from spillway.inject.faults.fault import At, Fault
 from spillway.inject.models import MODELS
 from spillway.score import Count, Mean, OutputScore, Sum
 

@@ -12,9 +12,9 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import Graph
 from spillway.graph.sinks import Discard, Memory
-from spillway.inject.corruption import StateCorruption
 from spillway.inject.difference import Change
-from spillway.inject.faults import Fault
+from spillway.inject.faults.fault import Fault
+from spillway.inject.faults.state_corruption import StateCorruption
 from spillway.inject.golden import Flow, read_all
 from spillway.inject.rewriting import entries, redraw, with_arrival, with_fault
 from spillway.inject.single_operator import joined

@@ -4,8 +4,8 @@ from dataclasses import fields
 from typing import Any
 
 from spillway.errors import GraphError, InputError
-from spillway.inject.corruption import StateCorruption
-from spillway.inject.faults import Duplication, Fault, Loss, Reordering, ValueCorruption
+from spillway.inject.faults.fault import Duplication, Fault, Loss, Reordering, ValueCorruption
+from spillway.inject.faults.state_corruption import StateCorruption
 
 MODELS: dict[str, type[Fault]] = {
     kind.model: kind for kind in (Loss, Duplication, Reordering, ValueCorruption, StateCorruption)

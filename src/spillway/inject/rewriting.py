@@ -13,8 +13,8 @@ from spillway.errors import GraphError
 from spillway.graph.graph import Edge, Exit, Graph, Source, Stream
 from spillway.graph.protections import Nothing
 from spillway.graph.sinks import Sink
-from spillway.inject.corruption import StateCorruption, corrupted
-from spillway.inject.faults import Fault
+from spillway.inject.faults.fault import Fault
+from spillway.inject.faults.state_corruption import StateCorruption, corrupted
 from spillway.operators.arrival import Interleaving
 from spillway.operators.keyed import Keyed
 from spillway.operators.merging import Int64s, Merging

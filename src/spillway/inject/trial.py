@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 from spillway.errors import InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import Edge, Stream
-from spillway.inject.corruption import StateCorruption
 from spillway.inject.difference import Change, difference, together
-from spillway.inject.faults import Fault
+from spillway.inject.faults.fault import Fault
+from spillway.inject.faults.state_corruption import StateCorruption
 from spillway.inject.golden import Flow, Golden, Keys, Order
 from spillway.inject.rewriting import check_targets, entries
 from spillway.inject.single_operator import Solo

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from spillway.errors import InputError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.inject.campaign import Campaign
-from spillway.inject.corruption import StateCorruption
 from spillway.inject.difference import Change
-from spillway.inject.faults import At, Fault
+from spillway.inject.faults.fault import At, Fault
+from spillway.inject.faults.state_corruption import StateCorruption
 from spillway.inject.full_trial import WholeTrials
 from spillway.inject.golden import Flow, Golden, read_all, why_whole
 from spillway.inject.trial import Outcome, Trials

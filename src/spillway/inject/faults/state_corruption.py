@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spillway.errors import GraphError
 from spillway.graph.feeds import SEQ
-from spillway.inject.faults import Fault
+from spillway.inject.faults.fault import Fault
 from spillway.operators.hashing import key_hashes
 from spillway.operators.keyed import Keyed
 from spillway.operators.merging import Int64s, Merging
