@@ -16,7 +16,7 @@ from tests.inject.small import Running, bargain, campaign, ticks
 from spillway.errors import GraphError, InputError, RunError, SpillwayError
 from spillway.graph import Discard, Graph
 from spillway.inject import Assumed, plan, run_campaign
-from spillway.inject.trial_maker import Lab, survey
+from spillway.inject.trial_maker import TrialMaker, survey
 from spillway.operators import Select, Union
 from spillway.parallel import Processes, ThisProcess
 from spillway.records.campaign_rows import AffectedKey, TrialKey
@@ -86,13 +86,13 @@ def test_a_campaign_is_what_its_declaration_says(finished: Path) -> None:
 
 
 def test_lengths_are_those_of_the_target_at_its_measured_rate() -> None:
-    lab = Lab(campaign())
+    maker = TrialMaker(campaign())
     rates = {"average": 500.0, "peak": 2200.0}
     faults = {
-        (target, rate): lab.fault(TrialKey("", target, rate, 5_000, 0.4, 0), rates)
+        (target, rate): maker.fault(TrialKey("", target, rate, 5_000, 0.4, 0), rates)
         for target in ("Source", "TradeFilter", "QuoteFilter", "VWAP") for rate in rates
     }  # fmt: skip
-    lab.close()
+    maker.close()
     assert faults["Source", "average"].length == faults["TradeFilter", "average"].length == 200
     assert faults["Source", "peak"].length == 880
     assert 0.15 * 880 < faults["VWAP", "peak"].length < 0.25 * 880  # a fifth of all tuples are trades
@@ -118,24 +118,24 @@ def test_a_campaign_cut_short_and_resumed_gives_the_same_bytes(finished: Path, t
     assert counting.runs < 43 or not after
 
 
-def test_every_trial_is_that_of_a_whole_run() -> None:
+def test_every_trial_is_that_of_a_full_run() -> None:
     small = campaign(offsets=(2_000,), outages_s=(0.1, 0.4), rates={"peak": 2200.0})
     rates = {"peak": 2200.0}
-    labs = Lab(small), Lab(small, whole=True)
+    makers = TrialMaker(small), TrialMaker(small, full=True)
     for target in ("Source", "TradeFilter", "VWAP", "BargainIndex"):
         keys = [[TrialKey("", target, "peak", 2_000, outage, n) for n in range(2)] for outage in small.outages_s]
-        (parts, part_seqs), (whole, whole_seqs) = (lab.try_affected(keys[1], rates) for lab in labs)
-        assert np.array_equal(part_seqs, whole_seqs)
-        parts += labs[0].try_all(keys[0], rates, part_seqs)
-        whole += labs[1].try_all(keys[0], rates, whole_seqs)
-        for part, one in zip(parts, whole, strict=True):
+        (parts, part_seqs), (full, full_seqs) = (maker.try_affected(keys[1], rates) for maker in makers)
+        assert np.array_equal(part_seqs, full_seqs)
+        parts += makers[0].try_all(keys[0], rates, part_seqs)
+        full += makers[1].try_all(keys[0], rates, full_seqs)
+        for part, one in zip(parts, full, strict=True):
             assert (part.key, part.osf, part.section_first) == (one.key, one.osf, one.section_first)
             assert (part.offset_tuples, part.outage_tuples) == (one.offset_tuples, one.outage_tuples)
             assert part.local_osf.tobytes() == one.local_osf.tobytes()
     for number in range(2):
-        left, right = (lab.golden(number, {}) for lab in labs)
+        left, right = (maker.golden(number, {}) for maker in makers)
         assert left.local_osf.tobytes() == right.local_osf.tobytes()
-    labs[0].close()
+    makers[0].close()
 
 
 def test_a_replicated_group_loses_only_what_it_would_have_put_out(tmp_path: Path) -> None:
@@ -191,11 +191,11 @@ def unsettled() -> Graph:
     return graph
 
 
-def test_a_graph_that_promises_nothing_is_run_whole() -> None:
-    lab = Lab(campaign(input=unsettled, offsets=(200,), targets=("running",)))
-    assert "promises neither" in lab.whole_because
+def test_a_graph_that_promises_nothing_is_run_in_full() -> None:
+    maker = TrialMaker(campaign(input=unsettled, offsets=(200,), targets=("running",)))
+    assert "promises neither" in maker.full_because
     keys = [TrialKey("", "running", "peak", 200, 0.01, 0)]
-    tried, affected = lab.try_affected(keys, {"peak": 2200.0})
+    tried, affected = maker.try_affected(keys, {"peak": 2200.0})
     assert tried[0].rejoined_seq == -1
     assert affected.size
 
@@ -208,11 +208,11 @@ def repeating() -> Graph:
     return graph
 
 
-def test_tuples_that_share_a_seq_are_told_apart_by_whole_runs() -> None:
-    lab = Lab(campaign(input=repeating, offsets=(200,), score=Sum("price")))
-    assert lab.whole_because == "operator 'both' puts out several tuples of one seq"
-    (tried,), affected = lab.try_affected([TrialKey("", "one", "peak", 200, 0.01, 0)], {"peak": 2200.0})
-    right = lab.golden(0, {AffectedKey("", "one", "peak", 200): affected})
+def test_tuples_that_share_a_seq_are_told_apart_by_full_runs() -> None:
+    maker = TrialMaker(campaign(input=repeating, offsets=(200,), score=Sum("price")))
+    assert maker.full_because == "operator 'both' puts out several tuples of one seq"
+    (tried,), affected = maker.try_affected([TrialKey("", "one", "peak", 200, 0.01, 0)], {"peak": 2200.0})
+    right = maker.golden(0, {AffectedKey("", "one", "peak", 200): affected})
     assert affected.tolist() == list(range(200, 222))
     assert tried.osf == pytest.approx(right.affected_osf[0] / 2)  # one of the two is lost
 

@@ -12,7 +12,7 @@ from tests.inject.test_campaigns import result_of
 import spillway as sw
 from spillway.apps.bargain import build
 from spillway.inject import parse_fault, plan, run_campaign, with_arrival, with_fault
-from spillway.inject.full_trial import WholeTrials
+from spillway.inject.full_trial import FullTrials
 from spillway.operators.arrival import Interleaving
 from spillway.parallel import ThisProcess
 
@@ -22,7 +22,7 @@ def test_the_same_fault_gives_the_same_output_on_both_runtimes(run_graph: RunGra
     arrival = Interleaving(seed=2, delay_max=50, settled_every=500)
     fault = parse_fault("loss:BargainIndex,offset=1000,length=300")
     found = run_graph(with_fault(with_arrival(graph, arrival), fault))["Sink"]
-    wanted = WholeTrials(graph, sink="Sink").faulty_output(fault, arrival)
+    wanted = FullTrials(graph, sink="Sink").faulty_output(fault, arrival)
     assert found.equals(in_order(pa.Table.from_batches([wanted])))
 
 

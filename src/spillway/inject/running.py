@@ -14,7 +14,7 @@ import numpy.typing as npt
 from spillway.errors import InputError, RunError
 from spillway.inject.planning import Planned
 from spillway.inject.tasks import Answer, Task, keep, kept, perform
-from spillway.inject.trial_maker import GoldenTried, Tried
+from spillway.inject.trial_maker import GoldenResult, TrialResult
 from spillway.parallel.pool import Pool
 from spillway.records.campaign import CampaignRecords, CampaignWriter
 from spillway.records.campaign_rows import AffectedKey, AffectedRow, GoldenRow, TrialRow
@@ -60,7 +60,7 @@ def run_campaign(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Right:
+class _GoldenMeans:
     """What is right on average: the score of each place's affected section, and of each section of the output."""
 
     affected: dict[AffectedKey, float]
@@ -84,7 +84,7 @@ class _Run:
     def run(self) -> None:
         struck, golden, others = self._longest_tasks(), self._golden_tasks(), self._other_tasks()
         self._total = sum(task.runs for task in [*struck, *golden, *others])
-        tried: list[Tried] = []
+        tried: list[TrialResult] = []
         sections: dict[AffectedKey, Int64s] = {}
         for task, answer in self._answers("trials of the longest outage", struck):
             assert answer.affected is not None
@@ -142,7 +142,7 @@ class _Run:
             self._progress(doing, task.runs)
             yield task, answer
 
-    def _right(self, runs: Sequence[GoldenTried]) -> _Right:
+    def _right(self, runs: Sequence[GoldenResult]) -> _GoldenMeans:
         means = np.array([run.affected_osf for run in runs]).mean(axis=0)
         for where, mean in zip(self._places, means, strict=True):
             if mean == 0:
@@ -152,10 +152,14 @@ class _Run:
                     f"to it. Use another score, a longer outage, or an offset at which there is output."
                 )
         local = np.array([run.local_osf for run in runs]).mean(axis=0)
-        return _Right(affected=dict(zip(self._places, means.tolist(), strict=True)), local=local)
+        return _GoldenMeans(affected=dict(zip(self._places, means.tolist(), strict=True)), local=local)
 
     def _append(
-        self, runs: Sequence[GoldenTried], sections: dict[AffectedKey, Int64s], tried: Sequence[Tried], right: _Right
+        self,
+        runs: Sequence[GoldenResult],
+        sections: dict[AffectedKey, Int64s],
+        tried: Sequence[TrialResult],
+        right: _GoldenMeans,
     ) -> None:
         """Record the golden runs, the affected sections and the trials of the longest outage, once."""
         golden, affected, trials = (
@@ -174,7 +178,7 @@ class _Run:
             trials=[self._row(one, right) for one in tried if one.key not in trials],
         )  # fmt: skip
 
-    def _row(self, tried: Tried, right: _Right) -> TrialRow:
+    def _row(self, tried: TrialResult, right: _GoldenMeans) -> TrialRow:
         declared, key = self._declared, tried.key
         golden = right.local[tried.section_first :]
         local = golden.copy()
