@@ -20,7 +20,7 @@ from spillway.parallel import ThisProcess
 def test_the_same_fault_gives_the_same_output_on_both_runtimes(run_graph: RunGraph) -> None:
     graph = build(ticks(4_000), protect=sw.Nothing(), shards=2, sink=sw.Memory(), trades=5)
     arrival = Interleaving(seed=2, delay_max=50, settled_every=500)
-    fault = parse_fault("loss:BargainIndex,offset=1000,length=300")
+    fault = parse_fault("outage:BargainIndex,offset=1000,length=300")
     found = run_graph(with_fault(with_arrival(graph, arrival), fault))["Sink"]
     wanted = FullTrials(graph, sink="Sink").faulty_output(fault, arrival)
     assert found.equals(in_order(pa.Table.from_batches([wanted])))

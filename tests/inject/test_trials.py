@@ -10,7 +10,7 @@ from tests.inject.small import SETTLED, TUPLES, bargain, both_ways, ticks
 from spillway.apps.bargain import build
 from spillway.errors import GraphError, InputError
 from spillway.graph import Discard, Exact
-from spillway.inject import Duplication, Fault, Loss, Reordering, StateCorruption, ValueCorruption
+from spillway.inject import Duplication, Fault, Outage, Reordering, StateCorruption, ValueCorruption
 from spillway.inject.difference import compare
 from spillway.inject.full_trial import FullTrials
 from spillway.inject.trial import PartialTrials
@@ -36,7 +36,7 @@ def random_fault(seed: int) -> tuple[Fault, Interleaving | None]:
     kind = random.integers(4)
     arrival = None if random.random() < 0.3 else Interleaving(seed=seed, delay_max=50, settled_every=SETTLED)
     if kind == 0 or targets in (("VWAP",), ("BargainIndex",)) or targets in GROUPS or common["at"] == "output":
-        return Loss(**common), arrival
+        return Outage(**common), arrival
     if kind == 1:
         return Duplication(**common), arrival
     if kind == 2:
@@ -69,7 +69,7 @@ def test_a_trial_by_parts_is_the_full_trial(trials: tuple[PartialTrials, FullTri
 
 def test_a_trial_ends_when_every_key_has_rejoined() -> None:
     parts, _ = both_ways(bargain(), starts=(2_000,))
-    outcome = parts.run(Loss(targets=("QuoteFilter",), offset=2_000, length=100), None)
+    outcome = parts.run(Outage(targets=("QuoteFilter",), offset=2_000, length=100), None)
     parts.close()
     # Quotes leave no trace in any state: all keys have rejoined at the end of the first stretch.
     assert outcome.rejoined_seq == 2_000 + SETTLED
@@ -78,7 +78,7 @@ def test_a_trial_ends_when_every_key_has_rejoined() -> None:
 
 def test_an_offset_beyond_the_tuples_of_a_target_is_refused() -> None:
     parts, full = both_ways(bargain(), starts=(2_000,))
-    fault = Loss(targets=("VWAP",), offset=TUPLES, length=10)
+    fault = Outage(targets=("VWAP",), offset=TUPLES, length=10)
     for trials in (parts, full):
         with pytest.raises(InputError, match=r"offset 8,000 lies beyond"):
             trials.run(fault, None)
@@ -118,7 +118,7 @@ def test_only_state_by_key_can_be_corrupted(trials: tuple[PartialTrials, FullTri
 def test_a_graph_with_protections_is_run_as_it_is() -> None:
     graph = build(ticks(2_000), protect=Exact(), shards=2, sink=Discard(), trades=5)
     parts, full = both_ways(graph, starts=(1_000,))
-    fault = Loss(targets=("TradeFilter",), offset=1_000, length=100)
+    fault = Outage(targets=("TradeFilter",), offset=1_000, length=100)
     changed = parts.run(fault, None).difference.applied(full.output(None).batch)
     parts.close()
     assert changed.equals(full.faulty_output(fault, None))

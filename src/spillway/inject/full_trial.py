@@ -13,8 +13,7 @@ from spillway.graph.feeds import SEQ
 from spillway.graph.graph import Graph
 from spillway.graph.sinks import Discard, Memory
 from spillway.inject.difference import Difference
-from spillway.inject.faults.fault import Fault
-from spillway.inject.faults.state_corruption import StateCorruption
+from spillway.inject.faults.fault import Fault, StateFault
 from spillway.inject.golden import Flow, read_all
 from spillway.inject.rewriting import entries, redraw, with_arrival, with_fault
 from spillway.inject.single_operator import joined
@@ -62,7 +61,7 @@ class FullTrials:
 
     def run(self, fault: Fault, arrival: Interleaving | None) -> Outcome:
         """The fault, in a run of this order of arrival; where it rejoined the golden run is not found out."""
-        if not isinstance(fault, StateCorruption) and fault.offset >= self.entering(fault).size:
+        if not isinstance(fault, StateFault) and fault.offset >= self.entering(fault).size:
             raise InputError(f"Fault at {', '.join(fault.targets)}: offset {fault.offset:,} lies beyond its tuples.")
         golden, faulty = self.output(arrival).batch, self.faulty_output(fault, arrival)
         seqs = affected_seqs(pa.Table.from_batches([golden]), pa.Table.from_batches([faulty]))

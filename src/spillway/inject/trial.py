@@ -27,8 +27,7 @@ from spillway.errors import InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import Edge, Stream
 from spillway.inject.difference import Difference, compare, concatenated
-from spillway.inject.faults.fault import Fault
-from spillway.inject.faults.state_corruption import StateCorruption
+from spillway.inject.faults.fault import Fault, StateFault, TupleFault
 from spillway.inject.golden import Flow, Golden, Keys, Order
 from spillway.inject.rewriting import check_targets, entries
 from spillway.inject.single_operator import SingleOperator
@@ -86,10 +85,10 @@ class PartialTrials:
     def run(self, fault: Fault, arrival: Interleaving | None) -> Outcome:
         """The fault, in the golden run of this order of arrival."""
         graph, order = self.golden.checked, self.golden.order(arrival)
-        corruption = fault if isinstance(fault, StateCorruption) else None
+        corruption = fault if isinstance(fault, StateFault) else None
         if corruption is not None:
             check_targets(self.golden.graph, corruption)
-        struck = {} if corruption is not None else self._strike(fault, order)
+        struck = self._strike(fault, order) if isinstance(fault, TupleFault) else {}
         streams: dict[Stream, Difference] = {}
         rejoined = 0
         for name in graph.order:
@@ -114,7 +113,7 @@ class PartialTrials:
             rejoined = max(rejoined, int(seqs[-1]) + 1)
         return Outcome(difference=difference, rejoined_seq=rejoined)
 
-    def _strike(self, fault: Fault, order: Order) -> dict[Edge, Difference]:
+    def _strike(self, fault: TupleFault, order: Order) -> dict[Edge, Difference]:
         """The fault itself, on the streams by which tuples reach its targets."""
         edges = entries(self.golden.graph, fault)
         flows = [order.flows[edge.stream] for edge in edges]
@@ -153,7 +152,7 @@ class PartialTrials:
         differences: Mapping[Edge, Difference],
         order: Order,
         arrival: Interleaving | None,
-        corruption: StateCorruption | None,
+        corruption: StateFault | None,
     ) -> tuple[dict[str, Difference], int]:
         """Run the keys concerned twice side by side; returns how the outputs differ, and when the last rejoined."""
         keys, last = _last_differences(self._key_column(name), differences, order, order.keys[name])

@@ -17,10 +17,10 @@ from spillway.errors import InputError
 from spillway.graph.graph import CheckedGraph, Graph
 from spillway.inject.campaign import Campaign
 from spillway.inject.difference import Difference
-from spillway.inject.faults.fault import At, Fault
-from spillway.inject.faults.state_corruption import StateCorruption
+from spillway.inject.faults.fault import At, Fault, StateFault
 from spillway.inject.full_trial import FullTrials
 from spillway.inject.golden import Flow, Golden, read_all, why_full
+from spillway.inject.models import fault_model
 from spillway.inject.trial import Outcome, PartialTrials
 from spillway.operators.arrival import Interleaving
 from spillway.records.campaign_rows import AffectedKey, TrialKey
@@ -122,7 +122,7 @@ class TrialMaker:
                 outage_s, earlier_s = assumed.lost_s, assumed.lost_s - assumed.outage_s
                 if assumed.how == "replicated":
                     operators, at = assumed.operators, "output"
-        if campaign.model == StateCorruption.model:
+        if issubclass(fault_model(campaign.model), StateFault):
             return campaign.fault(targets=operators, offset=self._seq_at(key.offset_seq), length=1)
         probe = campaign.fault(targets=operators, offset=0, length=1, at=at)
         seqs = self._entering_of(probe)
@@ -180,7 +180,7 @@ class TrialMaker:
     def _first_struck(self, fault: Fault, key: TrialKey) -> int:
         """The first seq at which the fault can make a difference, the same for all trials at one place."""
         offset = self._seq_at(key.offset_seq)
-        if isinstance(fault, StateCorruption):
+        if isinstance(fault, StateFault):
             # It strikes as a batch begins; where that is, a run from start to end does not say.
             return 0 if self.full_because else offset // self.campaign.settled_every * self.campaign.settled_every
         return min(offset, int(self._entering_of(fault)[fault.offset]))

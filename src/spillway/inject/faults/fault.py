@@ -1,26 +1,24 @@
-"""Fault models: what becomes of the tuples that reach an operator while it is faulty (seed 000, section 4).
+"""What a fault model declares: what becomes of tuples or state while an operator is faulty (seed 000, section 4).
 
 A fault strikes the tuples numbered ``offset`` to ``offset + length - 1`` of those that reach its targets, counted in
 the order of ``seq`` over all their inputs. Several targets fail together, as operators in one process do: they count as
 one operator whose inputs are the streams that come from outside. A source, which has no inputs, is struck at its
 output; so is everything if ``at`` says so, as when a replica takes over that has seen all of the input.
 
-Every model is a pure function of the tuples struck, their ``seq`` and the fault's seed.
+A fault strikes tuples or it strikes state; placement, graphs and trials know those two kinds and no model by name. A
+model is one file beside this one: a class that says its name, what it is in words, and what it does to what it
+strikes. It is a pure function of what is struck, its ``seq`` or key, and the fault's seed.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Literal
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spillway.errors import GraphError
 from spillway.given import check_whole
-from spillway.graph.feeds import SEQ
-from spillway.seeds import generator
+from spillway.operators.operator import Operator
 
 At = Literal["input", "output"]
 """Where a fault strikes: what reaches its targets, or what leaves them."""
@@ -31,6 +29,10 @@ class Fault(ABC):
     """A fault at some operators, for some of their tuples."""
 
     model: ClassVar[str]
+    """Its name on the command line and in campaigns."""
+    in_words: ClassVar[str]
+    """What it is, as records and pages tell it."""
+
     targets: tuple[str, ...]
     offset: int
     length: int
@@ -38,6 +40,10 @@ class Fault(ABC):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self, TupleFault | StateFault):
+            raise GraphError(
+                f"Fault {type(self).__name__} strikes neither tuples nor state; derive it from a fault that does."
+            )
         if not self.targets or len(set(self.targets)) != len(self.targets):
             raise GraphError(f"A fault wants one target or more, each once; got {', '.join(self.targets) or 'none'}.")
         if self.at not in ("input", "output"):
@@ -45,6 +51,11 @@ class Fault(ABC):
         check_whole("Fault: offset", self.offset, least=0)
         check_whole("Fault: length", self.length, least=1)
         check_whole("Fault: seed", self.seed, least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TupleFault(Fault):
+    """A fault that strikes tuples on their way to its targets."""
 
     @abstractmethod
     def strike(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
@@ -54,87 +65,20 @@ class Fault(ABC):
     def outputs_per_tuple_max(self) -> float:
         return 1.0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss(Fault):
-    """Bursty loss: an operator that is down loses what is sent to it; its state stays as it was."""
-
-    model: ClassVar[str] = "loss"
-
-    def strike(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
-        return tuples.slice(0, 0)
+    @classmethod
+    def unfelt(cls, *, inputs: int, stateful: bool) -> str:
+        """Why an operator of so many inputs makes nothing of it; empty if it may."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duplication(Fault):
-    """Every tuple comes ``copies`` times, as from replicas that do not know of each other."""
+class StateFault(Fault):
+    """A fault that strikes what its targets keep.
 
-    model: ClassVar[str] = "duplication"
-    copies: int = 2
-
-    def __post_init__(self) -> None:
-        Fault.__post_init__(self)
-        check_whole("Duplication: copies", self.copies, least=2)
-
-    def strike(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
-        return tuples.take(pa.array(np.repeat(np.arange(tuples.num_rows), self.copies)))
-
-    @property
-    def outputs_per_tuple_max(self) -> float:
-        return float(self.copies)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reordering(Fault):
-    """Tuples change places with others at most ``reach`` of the source's tuples away.
-
-    Operators take tuples in the order of ``seq``, so a tuple that comes in another's place gets its ``seq``. Places are
-    changed inside the spans [n · reach, (n+1) · reach) of ``seq``; batches must begin where a span does.
+    The moment is a batch's beginning, the last one before ``offset``, which here counts tuples of the source by
+    ``seq``; ``length`` says nothing and is 1.
     """
 
-    model: ClassVar[str] = "reordering"
-    reach: int = 1000
-
-    def __post_init__(self) -> None:
-        Fault.__post_init__(self)
-        check_whole("Reordering: reach", self.reach, least=2)
-
-    def strike(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
-        spans = np.asarray(tuples[SEQ]) // self.reach
-        edges = [0, *(np.flatnonzero(np.diff(spans)) + 1).tolist(), len(spans)]
-        order = np.arange(len(spans))
-        for first, end in pairwise(edges):
-            if end > first:
-                random = generator(self.seed, "reordering", int(spans[first]))
-                order[first:end] = first + random.permutation(end - first)
-        moved = tuples.take(pa.array(order))
-        return moved.set_column(moved.schema.get_field_index(SEQ), tuples.schema.field(SEQ), tuples[SEQ])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueCorruption(Fault):
-    """Silent data corruption: one bit of a column is flipped in every tuple.
-
-    Of a floating-point number one of its upper bits below the exponent's largest is taken, so that it stays finite; of
-    an integer one of its lowest sixteen. The bit follows from the tuple's ``seq``.
-    """
-
-    model: ClassVar[str] = "corruption"
-    column: str
-
-    def strike(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
-        place = tuples.schema.get_field_index(self.column)
-        if place < 0:
-            raise GraphError(
-                f"Fault at {', '.join(self.targets)}: there is no column {self.column!r} to corrupt; tuples have "
-                f"{', '.join(tuples.schema.names)}."
-            )
-        kind = tuples.schema.field(place).type
-        if kind not in (pa.float64(), pa.int64()):
-            raise GraphError(f"Fault at {', '.join(self.targets)}: column {self.column!r} is {kind}, not a number.")
-        salt = int(generator(self.seed, "corruption").integers(2**62))
-        dice = (np.asarray(tuples[SEQ]).astype(np.uint64) + np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
-        dice >>= np.uint64(40)
-        bits = np.uint64(48) + dice % np.uint64(6) if kind == pa.float64() else dice % np.uint64(16)
-        words = np.asarray(pc.fill_null(tuples[self.column], 0)).view(np.uint64) ^ (np.uint64(1) << bits)
-        return tuples.set_column(place, tuples.schema.field(place), pa.array(words.view(kind.to_pandas_dtype())))
+    @abstractmethod
+    def corrupt(self, operator: Operator) -> None:
+        """Change what an operator keeps, in the middle of a batch."""
