@@ -58,5 +58,5 @@ def test_a_change_in_any_file_of_the_event_loop_compiles_it_anew() -> None:
     decorated = {
         path.stem for path in folder.glob("*.py") if re.search(r"^@(compiled|inlined)$", path.read_text(), re.M)
     }
-    assert {"kernel", "firing", "jumping", "draws", "heap", "programs"} <= decorated
+    assert {"kernel", "firing", "fast_forward_jump", "random_numbers", "heap", "programs"} <= decorated
     assert decorated | {"tables", "compiled", "distributions"} <= set(compiled.FILES)
