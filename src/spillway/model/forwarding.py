@@ -71,7 +71,7 @@ def _may_be_tainted(building: Building, copy: CopyPlaces, at: int) -> Number:
 
 
 class _Law:
-    """The flows of one fast-forward, chosen in the order in which tuples reach operators."""
+    """The flows of one fast-forward, sampled in the order in which tuples reach operators."""
 
     def __init__(self, building: Building, forward: FastForward) -> None:
         self._building = building

@@ -1,8 +1,8 @@
 """How long a timed activity takes.
 
 A parameter is a number or an expression of the marking. An expression is worth what it is when the activity starts,
-with one exception: an exponential activity follows its rate. Having no memory, it is the same whether it was chosen at
-the old rate or is chosen anew at the new one, and so the simulator agrees with the Markov chain of the net.
+with one exception: an exponential activity follows its rate. Having no memory, it is the same whether it was sampled
+at the old rate or is sampled anew at the new one, and so the simulator agrees with the Markov chain of the net.
 
 Numbers are checked here; the values of expressions when the net runs, and refused there with the activity's name.
 """

@@ -1,4 +1,4 @@
-"""Fast-forward: skip what a thousand events would do and choose its outcome from its law instead.
+"""Fast-forward: skip what a thousand events would do and sample its outcome from its law instead.
 
 Tuples that flow through a stream while nothing is wrong make nearly all events of a long run, and change nothing but
 counts. The author of a net says so: *while this predicate holds, each completion of these clocks ends with the marking
@@ -41,7 +41,7 @@ FLOWS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """How many of something passed during a jump; a name for a number that is chosen later."""
+    """How many of something passed during a jump; a name for a number that is sampled later."""
 
     index: int
     per_arrival_max: int  # most that one completion of one clock can add
@@ -145,7 +145,7 @@ class FastForward:
         """By how much the largest of several counting places rises if each gains its flow.
 
         This is what a reader passes that counts redundant streams and takes only what runs ahead of all others. The
-        flows are chosen first; say with `adds` that the places gain them.
+        flows are sampled first; say with `adds` that the places gain them.
         """
         for place, _ in gains:
             if place.name not in self.places:
