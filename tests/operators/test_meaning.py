@@ -14,9 +14,10 @@ import pytest
 
 import spillway as sw
 from spillway.errors import GraphError
-from spillway.inject.corruption import StateCorruption, corrupted
-from spillway.inject.faults import Loss
+from spillway.inject.faults.outage import Outage
+from spillway.inject.faults.state_corruption import StateCorruption
 from spillway.inject.rewriting import FaultPoint
+from spillway.inject.striking_state import with_struck_state
 from spillway.operators.operator import Operator
 from spillway.operators.wording import written_down
 
@@ -144,11 +145,11 @@ def test_local_candidates_depend_on_theta() -> None:
 
 def test_a_fault_is_part_of_what_it_strikes() -> None:
     def point(offset: int) -> dict[str, str]:
-        return FaultPoint("f", Loss(targets=("o",), offset=offset, length=3), ports=1).meaning()
+        return FaultPoint("f", Outage(targets=("o",), offset=offset, length=3), ports=1).meaning()
 
     def struck(offset: int) -> dict[str, str]:
         latest = sw.LatestJoin("o", key="k", value="v")
-        return corrupted(latest, StateCorruption(targets=("o",), offset=offset, length=1)).meaning()
+        return with_struck_state(latest, StateCorruption(targets=("o",), offset=offset, length=1)).meaning()
 
     assert point(5) == point(5) != point(6)
     assert struck(5) == struck(5) != struck(6)

@@ -152,8 +152,8 @@ def click_parts(seed: int, *, batches: int, size: int, features: int = 40) -> li
     truth = random.normal(size=features)
     parts = []
     for _ in range(batches):
-        drawn = [random.choice(features, size=4, replace=False).tolist() for _ in range(size)]
-        parts.append([(int(truth[found].sum() > 0), dict.fromkeys(found, 1.0)) for found in drawn])
+        chosen = [random.choice(features, size=4, replace=False).tolist() for _ in range(size)]
+        parts.append([(int(truth[found].sum() > 0), dict.fromkeys(found, 1.0)) for found in chosen])
     return parts
 
 

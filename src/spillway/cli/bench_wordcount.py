@@ -1,7 +1,7 @@
 """``spillway bench wordcount``: a keyed count with 2 million keys, ours against Spark's own state stores.
 
 Every system counts the same Parquet files, one file of 1 million words a batch, into the same kind of sink. The first
-files contain every key once, so that state has its full size; they are not measured. Words of the others are drawn
+files contain every key once, so that state has its full size; they are not measured. Words of the others are chosen
 from all keys alike, or after Zipf's law, which helps Spark: it adds up frequent words before they reach the state.
 Systems take turns, in another order each repetition, each time from nothing; a figure is the median of a system's
 batches, a ratio the median over repetitions of the ratio within one.
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows a batch (default: 1,000,000)")
     parser.add_argument("--keys", type=int, default=2_000_000, help="different keys (default: 2,000,000)")
     parser.add_argument("--key-type", choices=sorted(SCHEMAS), default="word", help="words or integers (default: word)")
-    parser.add_argument("--words", choices=["uniform", "zipf"], default="uniform", help="how words are drawn")
+    parser.add_argument("--words", choices=["uniform", "zipf"], default="uniform", help="how words are chosen")
     parser.add_argument("--batches", type=int, default=5, help="measured batches a turn (default: 5)")
     parser.add_argument("--repetitions", type=int, default=3, help="turns of every system (default: 3)")
     parser.add_argument("--seed", type=int, default=1, help="of the input (default: 1)")
