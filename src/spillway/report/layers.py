@@ -11,6 +11,7 @@ from html import escape
 from itertools import pairwise
 
 from spillway.errors import InputError
+from spillway.report.look import GRAPH_STYLE
 
 BOXES_MAX = 300
 
@@ -20,23 +21,6 @@ _LANE_WIDTH = 18.0  # of a stream that passes by
 _MARGIN = 12.0
 _CHARACTERS = 23  # that fit into a box
 _SWEEPS = 6
-
-STYLE = (
-    ".graph{--level0:#eef1f4;--level1:#d5eaf6;--level2:#fdeec8;--level3:#f8cb8f;--level4:#d55e00;--on4:#fff;"
-    "--line:#59626d;--text:#1b1f24;--behind:#fff;font:12px system-ui,sans-serif;width:100%;height:auto;display:block;"
-    "margin:auto}"
-    "@media(prefers-color-scheme:dark){.graph{--level0:#2a3036;--level1:#1d4b66;--level2:#57471a;--level3:#85550f;"
-    "--level4:#f07b3f;--on4:#171b20;--line:#a3adb8;--text:#e9edf1;--behind:#171b20}}"
-    "@media print{.graph{--level0:#eef1f4;--level1:#d5eaf6;--level2:#fdeec8;--level3:#f8cb8f;--level4:#d55e00;"
-    "--on4:#fff;--line:#59626d;--text:#1b1f24;--behind:#fff}}"
-    ".graph rect{stroke:var(--line);print-color-adjust:exact}.graph text{fill:var(--text);text-anchor:middle}"
-    ".graph .name{font-weight:600;font-size:13px}.graph .stream{fill:none;stroke:var(--line);stroke-width:1.5}"
-    ".graph .back{stroke-dasharray:5 4}.graph .head{fill:var(--line)}"
-    ".graph .port{font-size:11px;stroke:var(--behind);stroke-width:4px;paint-order:stroke}"
-    + "".join(f".graph .level{i} rect{{fill:var(--level{i})}}" for i in range(5))
-    + ".graph .level4 text{fill:var(--on4)}.graph .target rect{stroke-width:2.5}"
-    ".graph a:focus-visible rect{stroke:#0072b2;stroke-width:4}"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +80,7 @@ def draw_graph(boxes: Sequence[Box], arrows: Sequence[Arrow], *, title: str) -> 
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" viewBox="0 0 {width:.0f} {height:.0f}" role="group" '
         f'aria-label="{escape(title)}" aria-describedby="g{digest}" style="max-width:{width:.0f}px">\n'
-        f'<desc id="g{digest}">{escape(told)}</desc>\n<style>{STYLE}</style>\n{body}\n</svg>'
+        f'<desc id="g{digest}">{escape(told)}</desc>\n<style>{GRAPH_STYLE}</style>\n{body}\n</svg>'
     )
 
 

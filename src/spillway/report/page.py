@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from html import escape
 
 from spillway.errors import InputError
-from spillway.report.look import DRAWINGS, SCRIPT, STYLE
+from spillway.report.look import CHART_STYLE, GRAPH_STYLE, PAGE_STYLE, SCRIPT
 
 ROWS_MAX = 5_000
 
@@ -75,9 +75,9 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}{''.join(DRAWINGS)}</style>",
+        f"<style>{CHART_STYLE}{GRAPH_STYLE}{PAGE_STYLE}</style>",
         "</head>",
-        "<body>",
+        '<body class="page">',
         "<header>",
         f"<h1>{escape(title)}</h1>",
         *([f'<p class="subtitle">{escape(subtitle)}</p>'] if subtitle else []),
@@ -136,7 +136,7 @@ def _section(section: Section) -> list[str]:
 
 
 def _without_styles(part: str) -> str:
-    for style in DRAWINGS:
+    for style in (CHART_STYLE, GRAPH_STYLE):
         part = part.replace(f"<style>{style}</style>\n", "")
     return part
 
