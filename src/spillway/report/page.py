@@ -116,12 +116,20 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, caption: s
         f'<th class="{"figure" if figure else "words"}" scope="col"><button>{escape(column)}</button></th>'
         for column, figure in zip(columns, figures, strict=True)
     )
+    # Where words are many and columns too, a phone shows each row as a card, and each cell with its column's name.
+    wordy = len(columns) > 2 and any(_is_long(value) for row in rows for value in row)
     body = "\n".join(
-        "<tr>" + "".join(_cell(value, figure) for value, figure in zip(row, figures, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(
+            _cell(value, figure, name=column if wordy else "")
+            for value, figure, column in zip(row, figures, columns, strict=True)
+        )
+        + "</tr>"
         for row in rows
     )
+    kind = ' class="wordy"' if wordy else ""
     told = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{told}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table{kind}>{told}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
 def _section(section: Section) -> list[str]:
@@ -147,11 +155,17 @@ def _is_figure(value: Value) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _cell(value: Value, figure: bool) -> str:
+def _is_long(value: Value) -> bool:
+    return len(value.text if isinstance(value, Cell) else _text(value)) > 30
+
+
+def _cell(value: Value, figure: bool, *, name: str) -> str:
     cell = value if isinstance(value, Cell) else Cell(_text(value), sort=_sort(value))
-    long = "long" if len(cell.text) > 30 else ""
-    classes = " ".join(name for name in ("figure" if figure else long, cell.tone) if name)
+    long = "long" if _is_long(value) else ""
+    classes = " ".join(each for each in ("figure" if figure else long, cell.tone) if each)
     attributes = f' class="{classes}"' if classes else ""
+    if name:
+        attributes += f' data-name="{escape(name)}"'
     if cell.sort is not None:
         attributes += f' data-sort="{escape(str(cell.sort))}"'
     if cell.note:
