@@ -12,8 +12,8 @@ from spillway.errors import GraphError, InputError
 from spillway.graph import Approximate, Exact, Graph, Hopping, Memory, Nothing, Protection
 from spillway.operators import Count, CountMin, LocalSketch, MergeSketches, Operator, Out, RippleJoin, SumEstimates
 from spillway.operators.hitters import COUNTERS
-from spillway.operators.joining import ESTIMATE
 from spillway.operators.operator import columns
+from spillway.operators.ripple_join import ESTIMATE
 from spillway.state import Number
 
 MOST = 2**63 - 1

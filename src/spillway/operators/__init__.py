@@ -4,11 +4,11 @@ from spillway.operators.arrival import Interleaving
 from spillway.operators.barrier import Barrier
 from spillway.operators.counting import Count
 from spillway.operators.hitters import LocalSketch, MergeSketches
-from spillway.operators.joining import RippleJoin, SumEstimates
 from spillway.operators.keyed import Keyed
 from spillway.operators.latest import LatestJoin
 from spillway.operators.operator import Operator, Out, columns
 from spillway.operators.regression import GlobalModel, LocalModel
+from spillway.operators.ripple_join import RippleJoin, SumEstimates
 from spillway.operators.sketch import CountMin
 from spillway.operators.sliding import SlidingAggregate
 from spillway.operators.stateless import Apply, Match, Select, Union, Where, Words, field
