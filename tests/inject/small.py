@@ -13,7 +13,7 @@ from spillway.inject import Campaign
 from spillway.inject.full_trial import WholeTrials
 from spillway.inject.golden import Golden
 from spillway.inject.trial import Trials
-from spillway.operators import Operator, Out
+from spillway.operators.operator import Operator, Out
 from spillway.score import Sum
 
 TUPLES = 8_000

@@ -12,8 +12,8 @@ from tests.operators.running import feed_of, running, tuples
 from spillway.errors import GraphError, InputError
 from spillway.graph import Graph, Memory, Nothing
 from spillway.inject.single_operator import Solo
-from spillway.operators import Operator
 from spillway.operators.barrier import Barrier
+from spillway.operators.operator import Operator
 from spillway.operators.stateless import Where, field
 from spillway.operators.window_join import WindowJoin
 from spillway.seeds import generator

@@ -10,6 +10,7 @@ from spillway.inject.faults import Duplication, Fault, Loss, Reordering, ValueCo
 MODELS: dict[str, type[Fault]] = {
     kind.model: kind for kind in (Loss, Duplication, Reordering, ValueCorruption, StateCorruption)
 }
+"""The fault models by name."""
 
 FORMS = "MODEL:OPERATOR[+OPERATOR],offset=N,length=N[,NAME=VALUE], such as loss:VWAP,offset=1000,length=200"
 """How a fault is written."""
