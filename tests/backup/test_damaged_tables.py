@@ -29,7 +29,7 @@ def make(piece: int) -> pa.RecordBatch:
 def build() -> sw.Graph:
     graph = sw.Graph("damaged", shards=1)
     feed = sw.Generator(make=make, schema=SCHEMA, pieces=3)
-    counted = graph.add(sw.Count("count", key="word", protect=sw.Exact()), graph.source("words", feed))
+    counted = graph.add(sw.operators.Count("count", key="word", protect=sw.Exact()), graph.source("words", feed))
     graph.sink("out", counted, sw.Discard())
     return graph
 

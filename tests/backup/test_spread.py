@@ -67,7 +67,7 @@ def test_of_a_divergence_of_the_operators_own_nothing_is_known(tmp_path: Path) -
     assert (bench.loss.metrics, bench.loss.total_max) == (("own",), math.inf)
 
 
-class Told(sw.Count):
+class Told(sw.operators.Count):
     """A count that keeps the losses it was told of; they are shared by the copies that work on shards."""
 
     losses: list[sw.Loss]

@@ -50,9 +50,11 @@ def test_pieces_and_shards_do_not_change_the_answer(shards: int, pieces_per_batc
     def answer(pieces: int, pieces_per_batch: int, shards: int) -> list[tuple[object, ...]]:
         graph = sw.Graph("answer", shards=shards)
         source = graph.source("in", feed(pieces=pieces, pieces_per_batch=pieces_per_batch))
-        some = graph.add(sw.Where("some", sw.field("value") > 10), source)
-        count = graph.add(sw.Count("count", key="word", value="value", protect=sw.Nothing()), some)
-        sketch = graph.add(sw.CountMin("sketch", key="word", value="value", width=4096, protect=sw.Nothing()), some)
+        some = graph.add(sw.operators.Where("some", sw.field("value") > 10), source)
+        count = graph.add(sw.operators.Count("count", key="word", value="value", protect=sw.Nothing()), some)
+        sketch = graph.add(
+            sw.operators.CountMin("sketch", key="word", value="value", width=4096, protect=sw.Nothing()), some
+        )
         graph.sink("counts", count, sw.Memory())
         graph.sink("estimates", sketch, sw.Memory())
         with sw.LocalRun(graph) as run:
@@ -68,7 +70,7 @@ def test_pieces_and_shards_do_not_change_the_answer(shards: int, pieces_per_batc
 def test_counts_against_a_plain_model(tmp_path: Path) -> None:
     graph = sw.Graph("model", shards=3)
     source = graph.source("in", feed(pieces=8, pieces_per_batch=2))
-    graph.sink("out", graph.add(sw.Count("count", key="word", value="value"), source), sw.Discard())
+    graph.sink("out", graph.add(sw.operators.Count("count", key="word", value="value"), source), sw.Discard())
     tuples = all_tuples()
     expected: Counter[str] = Counter()
     for word, value in zip(tuples["word"].to_pylist(), tuples["value"].to_pylist(), strict=True):
@@ -109,7 +111,7 @@ def test_an_ordered_operator_gets_each_port_sorted_and_once_per_batch(cuts: list
     calls: list[tuple[str, list[int]]] = []
     graph = sw.Graph("ordered")
     source = graph.source("in", feed(pieces=24, pieces_per_batch=pieces))
-    mixed = graph.add(sw.Apply("mixed", shuffled, SCHEMA), source)
+    mixed = graph.add(sw.operators.Apply("mixed", shuffled, SCHEMA), source)
     graph.sink("out", graph.add(Noted("noted", calls), mixed, source), sw.Discard())
     with sw.LocalRun(graph) as run:
         run.run()
@@ -121,7 +123,9 @@ def test_an_ordered_operator_gets_each_port_sorted_and_once_per_batch(cuts: list
 def build(protection: sw.graph.Protection | None = None, **options: int) -> sw.Graph:
     graph = sw.Graph("resumed", shards=2)
     source = graph.source("in", feed(pieces=6, pieces_per_batch=1))
-    graph.sink("out", graph.add(sw.Count("count", key="word", protect=protection), source), sw.Memory(**options))
+    graph.sink(
+        "out", graph.add(sw.operators.Count("count", key="word", protect=protection), source), sw.Memory(**options)
+    )
     return graph
 
 

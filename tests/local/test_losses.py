@@ -39,7 +39,7 @@ def feed() -> sw.Generator:
 
 def counted(protect: sw.Protection, window: sw.Windowing | None = None) -> Graph:
     graph = sw.Graph("counted", shards=2)
-    count = sw.Count("count", key="key", protect=protect, window=window)
+    count = sw.operators.Count("count", key="key", protect=protect, window=window)
     graph.sink("out", graph.add(count, graph.source("in", feed())), sw.Memory())
     return graph
 
@@ -236,7 +236,7 @@ def test_feedback_that_is_not_durable_is_lost_with_memory(tmp_path: Path) -> Non
 
 def test_an_operator_without_state_can_keep_its_items(tmp_path: Path) -> None:
     graph = sw.Graph("matched")
-    match = sw.Match("match", "k1", column="key", protect=sw.UpstreamBackup(every=100))
+    match = sw.operators.Match("match", "k1", column="key", protect=sw.UpstreamBackup(every=100))
     graph.sink("out", graph.add(match, graph.source("in", feed())), sw.Memory())
     with sw.LocalRun(graph, backups=str(tmp_path)) as run:
         run.run()

@@ -26,7 +26,9 @@ def counted(protect: sw.Protection) -> Graph:
 
     graph = sw.Graph("counted", shards=1)
     source = graph.source("in", sw.Generator(make=make, schema=SCHEMA, pieces=BATCHES))
-    graph.sink("out", graph.add(sw.Count("count", key="key", key_type="int64", protect=protect), source), sw.Memory())
+    graph.sink(
+        "out", graph.add(sw.operators.Count("count", key="key", key_type="int64", protect=protect), source), sw.Memory()
+    )
     return graph
 
 

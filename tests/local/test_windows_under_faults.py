@@ -25,12 +25,12 @@ def feed(*batches: list[tuple[int, str, int]]) -> sw.Generator:
 
 def hitters(source: sw.Generator, protect: sw.Protection, *, shards: int = 2, count: int = 10) -> Graph:
     graph = sw.Graph("hitters")
-    local = sw.LocalSketch(
+    local = sw.operators.hitters.LocalSketch(
         "local", key="key", value="value", phi=100, shards=shards, window=sw.Hopping(count=count), width=64,
         protect=protect,
     )  # fmt: skip
     graph.add(local, graph.source("in", source))
-    merge = sw.MergeSketches("merge", key="key", value="value", phi=100, width=64)
+    merge = sw.operators.hitters.MergeSketches("merge", key="key", value="value", phi=100, width=64)
     merged = graph.add(merge, sketch=graph.output(local, "sketch"), candidates=graph.output(local, "candidates"))
     graph.sink("out", merged, sw.Memory())
     return graph
@@ -215,7 +215,7 @@ def test_a_damaged_manifest_is_told_whatever_windows_ended(tmp_path: Path, batch
 def test_batches_without_tuples_are_no_damage(tmp_path: Path) -> None:
     source = feed([(0, "a", 1)], [], [], [(5, "a", 1)])
     graph = sw.Graph("quiet")
-    count = sw.Count("count", key="key", protect=sw.Exact(items=True), shards=2)
+    count = sw.operators.Count("count", key="key", protect=sw.Exact(items=True), shards=2)
     graph.sink("out", graph.add(count, graph.source("in", source)), sw.Memory())
     with sw.LocalRun(graph, backups=str(tmp_path)) as run:
         for _ in range(3):
@@ -229,7 +229,7 @@ def test_batches_without_tuples_are_no_damage(tmp_path: Path) -> None:
 def test_items_of_a_shard_without_tuples_do_not_pile_up(tmp_path: Path) -> None:
     source = feed(*[[(i, "a", 1)] for i in range(300)])
     graph = sw.Graph("still")
-    count = sw.Count("count", key="key", protect=sw.UpstreamBackup(every=10_000), shards=2)
+    count = sw.operators.Count("count", key="key", protect=sw.UpstreamBackup(every=10_000), shards=2)
     graph.sink("out", graph.add(count, graph.source("in", source)), sw.Memory())
     with sw.LocalRun(graph, backups=str(tmp_path)) as run:
         run.run()

@@ -17,7 +17,9 @@ from spillway.errors import InputError
 from spillway.graph import Approximate, Checkpoint, Exact, Graph, Memory, Protection
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.local import LocalRun
-from spillway.operators import Barrier, Operator, SlidingAggregate, Where, WindowJoin, field
+from spillway.operators import Barrier, SlidingAggregate, Where, WindowJoin
+from spillway.operators.operator import Operator
+from spillway.operators.stateless import field
 from spillway.seeds import generator
 from spillway.state.folders import default_root
 from spillway.state.window import Window

@@ -14,6 +14,7 @@ from spillway.graph import Graph, Memory, Nothing
 from spillway.inject.single_operator import SingleOperator
 from spillway.operators import Operator
 from spillway.operators.barrier import Barrier
+from spillway.operators.operator import Operator
 from spillway.operators.stateless import Where, field
 from spillway.operators.window_join import WindowJoin
 from spillway.seeds import generator

@@ -59,6 +59,8 @@ from spillway.state.fitting import does_not_fit
 from spillway.state.primitives import KeySet
 from spillway.state.tally import Tally
 
+__all__ = ["LocalSketch", "MergeSketches"]
+
 COUNTERS = columns(window=pa.int64(), row=pa.int64(), column=pa.int64(), value=pa.int64())
 """Counters of a local sketch on their way to the merged one."""
 

@@ -13,8 +13,8 @@ from spillway.graph.protections import Nothing
 from spillway.graph.windows import Hopping
 from spillway.operators.counting import Count
 from spillway.operators.hitters import LocalSketch, MergeSketches
-from spillway.operators.joining import RippleJoin, SumEstimates
 from spillway.operators.latest import LatestJoin
+from spillway.operators.ripple_join import RippleJoin, SumEstimates
 from spillway.operators.sketch import CountMin
 from spillway.operators.sliding import SlidingAggregate
 from spillway.operators.stateless import Union, Where, field
