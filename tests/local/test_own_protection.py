@@ -56,7 +56,7 @@ def make(piece: int) -> pa.RecordBatch:
 def counting(protect: sw.Protection) -> Graph:
     graph = sw.Graph("counting", shards=1)
     source = graph.source("in", sw.Generator(make=make, schema=SCHEMA, pieces=BATCHES))
-    graph.sink("out", graph.add(sw.Count("count", key="key", protect=protect), source), sw.Memory())
+    graph.sink("out", graph.add(sw.operators.Count("count", key="key", protect=protect), source), sw.Memory())
     return graph
 
 
@@ -100,4 +100,4 @@ def test_one_that_nothing_acts_on_is_refused_before_anything_runs(tmp_path: Path
 
 def test_what_is_no_protection_is_refused_too() -> None:
     with pytest.raises(GraphError, match="Operator 'count': nothing acts on the protection str"):
-        sw.Count("count", key="key", protect="exact")  # type: ignore[arg-type]
+        sw.operators.Count("count", key="key", protect="exact")  # type: ignore[arg-type]
