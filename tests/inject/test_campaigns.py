@@ -261,7 +261,7 @@ def test_a_score_that_cannot_be_used_leaves_no_result(tmp_path: Path, score: obj
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"model": "fire"}, "no fault model 'fire'"),
+        ({"model": "fire"}, "Campaign 'small': There is no fault model 'fire'; there are "),
         ({"model": "corruption"}, "does not fit"),
         ({"golden_repetitions": 1}, "at least as many golden runs"),
         ({"offsets": ()}, "at least one offset"),
