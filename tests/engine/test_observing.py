@@ -22,7 +22,7 @@ def make(piece: int) -> pa.RecordBatch:
 def test_a_recovery_that_replays_items_is_not_told_as_the_batch(tmp_path: Path, window: sw.Hopping | None) -> None:
     graph = sw.Graph("observed", shards=2)
     protect = sw.UpstreamBackup(every=10**6)
-    count = sw.Count("count", key="word", protect=protect, window=window)
+    count = sw.operators.Count("count", key="word", protect=protect, window=window)
     source = graph.source("in", sw.Generator(make=make, schema=SCHEMA, pieces=5))
     graph.sink("out", graph.add(count, source), sw.Discard())
     told: dict[tuple[int, int], list[Step]] = defaultdict(list)

@@ -13,7 +13,6 @@ from spillway.inject import Campaign
 from spillway.inject.full_trial import FullTrials
 from spillway.inject.golden import Golden
 from spillway.inject.trial import PartialTrials
-from spillway.operators import Operator, Out
 from spillway.operators.operator import Operator, Out
 from spillway.score import Sum
 

@@ -12,7 +12,6 @@ from tests.operators.running import feed_of, running, tuples
 from spillway.errors import GraphError, InputError
 from spillway.graph import Graph, Memory, Nothing
 from spillway.inject.single_operator import SingleOperator
-from spillway.operators import Operator
 from spillway.operators.barrier import Barrier
 from spillway.operators.operator import Operator
 from spillway.operators.stateless import Where, field

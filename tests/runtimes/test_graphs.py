@@ -73,7 +73,7 @@ def test_counts_are_exact_without_failures(run_graph: RunGraph, key: str, protec
 def test_both_runtimes_tell_the_same_of_every_shard_and_batch(spark: Any, tmp_path: Path) -> None:
     def build() -> sw.Graph:
         graph = sw.Graph("told", shards=3)
-        count = sw.Count("count", key="user", protect=sw.Approximate(theta=50))
+        count = sw.operators.Count("count", key="user", protect=sw.Approximate(theta=50))
         graph.sink("out", graph.add(count, graph.source("sales", sales())), sw.Discard())
         return graph
 
