@@ -23,6 +23,7 @@ def _found() -> Mapping[str, type[Fault]]:
 
 
 MODELS = _found()
+"""The fault models by name."""
 
 FORMS = "MODEL:OPERATOR[+OPERATOR],offset=N,length=N[,NAME=VALUE], such as outage:VWAP,offset=1000,length=200"
 """How a fault is written."""
