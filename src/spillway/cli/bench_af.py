@@ -22,10 +22,10 @@ from typing import Any
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
 from spillway.errors import GraphError
 from spillway.graph import Discard, Trace
-from spillway.papers.af.throughput import Timing, in_memory, new_folder, timed
 from spillway.papers.af.workloads import MODES, WORKLOADS, Workload
 from spillway.records.rundir import machine
 from spillway.spark import session
+from spillway.spark.timing import Timing, in_memory, new_folder, timed
 from spillway.state.folders import make_temporary
 
 MEANING = "what each kind of fault tolerance costs, on the five workloads of AF-Stream"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spillway.benches import tandem_in_simpy
 from spillway.benches.tandem import Tandem
-from spillway.cli import bench_model_simpy
-from spillway.cli.bench_model_simpy import SimpyLine
+from spillway.benches.tandem_in_simpy import SimpyLine
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate
 from spillway.model import Faults, Technique, build
 from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    simpy = bench_model_simpy.simpy_module()
+    simpy = tandem_in_simpy.simpy_module()
     line = Tandem()
     PROGRESS.print("Compiling the event loop, if it is not yet.")
     _run_line(line, 1.0, seed=options.seed)
@@ -47,8 +47,8 @@ def main(options: argparse.Namespace) -> int:
     runs = [_run_line(line, options.seconds, seed=options.seed + i) for i in range(options.repetitions)]
     best = max(runs, key=lambda run: run.events_per_s)
     PROGRESS.print("The same line in simpy.")
-    net_in_simpy = _run_in_simpy(lambda: bench_model_simpy.Net(simpy, line, options.seed))
-    operators_in_simpy = _run_in_simpy(lambda: bench_model_simpy.Operators(simpy, line, options.seed))
+    net_in_simpy = _run_in_simpy(lambda: tandem_in_simpy.Net(simpy, line, options.seed))
+    operators_in_simpy = _run_in_simpy(lambda: tandem_in_simpy.Operators(simpy, line, options.seed))
     rivals = {"simpy, the same net": net_in_simpy, "simpy, a process per operator": operators_in_simpy}
     PROGRESS.print("Simulating every event of bargain discovery.")
     streams = {

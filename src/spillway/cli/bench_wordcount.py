@@ -22,14 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spillway.benches.keyed_count_on_spark import Store, count_with_spark, stream_parquet
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
 from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Protection
 from spillway.operators import Count
-from spillway.papers.af.throughput import timed
 from spillway.records.rundir import machine
 from spillway.seeds import generator
 from spillway.spark import session
-from spillway.spark.baseline import Store, count_with_spark, stream_parquet
+from spillway.spark.timing import timed
 from spillway.state.folders import default_root
 
 MEANING = "a keyed count with 2 million keys, ours against Spark's own state stores"
