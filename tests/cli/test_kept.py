@@ -168,7 +168,16 @@ def test_a_temporary_folder_has_an_owner_from_the_start(root: Path) -> None:
 def test_a_run_says_what_it_keeps_and_resumed_that_it_had_finished(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["run", "wordcount", "--tuples", "2000", "--rows-per-batch", "1000", "--directory", str(tmp_path / "run")]
+    command = [
+        "run",
+        "wordcount",
+        "--tuples",
+        "2000",
+        "--tuples-per-batch",
+        "1000",
+        "--directory",
+        str(tmp_path / "run"),
+    ]
     assert main(command) == 0
     told = capsys.readouterr().out
     assert "Its state stays in memory, " in told

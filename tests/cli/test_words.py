@@ -8,16 +8,72 @@ import pytest
 
 from spillway.cli.bench import BENCHES
 from spillway.cli.main import COMMANDS, main
+from spillway.cli.model import MODELS
 from spillway.cli.protection import parse_protection
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
 
+EVERY_COMMAND = [
+    *([name] for name in COMMANDS),
+    *(["bench", name] for name in [*BENCHES, "show"]),
+    *(["model", name] for name in MODELS),
+]
+# One spelling of what several commands take. On the right, how some of them once spelled it.
+SPELLED = {
+    "--tuples-per-batch": ("--rows-per-batch", "--rows", "--batch-size"),
+    "--master": ("--spark",),
+    "--directory": ("--out", "--dir", "--output-directory"),
+}
 
-@pytest.mark.parametrize("words", [[name] for name in COMMANDS] + [["bench", name] for name in BENCHES], ids=" ".join)
-def test_every_command_explains_itself(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+
+@pytest.mark.parametrize("words", EVERY_COMMAND, ids=" ".join)
+def test_every_command_explains_itself_in_the_same_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*words, "--help"])
     assert ended.value.code == 0
-    assert "--json" in capsys.readouterr().out
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    assert "--json" in options
+    for spelled, otherwise in SPELLED.items():
+        assert not options & {*otherwise}, f"it is {spelled} elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["run"], "--tuples-per-batch"),
+        (["profile"], "--tuples-per-batch"),
+        (["model", "compare"], "--tuples-per-batch"),
+        (["bench", "wordcount"], "--tuples-per-batch"),
+        (["run"], "--master"),
+        (["inject"], "--master"),
+        (["model", "bargain"], "--master"),
+        (["bench", "state"], "--directory"),
+        (["reproduce"], "--directory"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else " ".join(part),
+)
+def test_what_several_commands_take_is_there(words: list[str], option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    assert option in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "wordcount", "--seed", "-1"],
+        ["run", "wordcount", "--tuples", "0"],
+        ["run", "wordcount", "--tuples-per-batch", "1.5"],
+        ["profile", "wordcount", "--input-seed", "-1"],
+        ["demo", "--seed", "-1"],
+        ["reproduce", "af", "--seed", "-1"],
+    ],
+    ids=" ".join,
+)
+def test_numbers_that_make_no_sense_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert f"argument {words[-2]}: '{words[-1]}' is " in capsys.readouterr().err
 
 
 def test_an_unknown_command_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

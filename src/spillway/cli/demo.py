@@ -21,6 +21,7 @@ from spillway.apps import APPS
 from spillway.apps.flows import exact_bytes, score
 from spillway.backup import Step
 from spillway.cli.live import watch
+from spillway.cli.numbers import seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate, size
 from spillway.graph import Approximate, Exact, Generator, Graph, Memory, Nothing, Protection
 from spillway.operators import CountMin
@@ -88,7 +89,7 @@ class Witness:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=1, help="of the packets (default: 1)")
+    parser.add_argument("--seed", type=seed, default=1, help="of the packets (default: 1)")
 
 
 def main(options: argparse.Namespace) -> int:

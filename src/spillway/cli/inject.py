@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the campaign in --directory")
     parser.add_argument("--seed", type=int, help="of the input and the order of arrival (default: as declared, or 1)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many (default: all cores)")
-    parser.add_argument("--spark", metavar="MASTER", help="run trials as Spark tasks there, such as local[2]")
+    parser.add_argument("--master", help="run trials as Spark tasks there instead, such as local[2,4]")
     parser.add_argument("--explain", action="store_true", help="say which operators would be struck and why, and stop")
 
 
@@ -110,11 +110,11 @@ def _check_directory(directory: Path, resume: bool) -> None:
 
 
 def _executor(stack: ExitStack, options: argparse.Namespace) -> Executor:
-    if options.spark:
+    if options.master:
         from spillway.inject.trials_on_spark import SparkTasks
         from spillway.spark import session
 
-        return SparkTasks(session(master=options.spark))
+        return SparkTasks(session(master=options.master))
     return ThisProcess() if options.processes <= 1 else stack.enter_context(Processes(options.processes))
 
 

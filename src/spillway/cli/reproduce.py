@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from spillway.cli.directories import run_directory
+from spillway.cli.numbers import seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.errors import RunError
 from spillway.files.durable import write_whole
@@ -35,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paper", choices=["af"], help="af: AF-Stream, approximate fault tolerance")
     parser.add_argument("--quick", action="store_true", help="shorter streams and fewer points, in minutes")
     parser.add_argument("--only", choices=["accuracy", "theta", "items", "theorems"], help="one part alone")
-    parser.add_argument("--seed", type=int, default=1, help="of the inputs (default: 1)")
+    parser.add_argument("--seed", type=seed, default=1, help="of the inputs (default: 1)")
     parser.add_argument("--directory", type=Path, help="where records, charts and report.html go (default: a new one)")
 
 
@@ -50,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
     if "theta" in parts or "items" in parts:
         _on_spark(records, options, parts)
     records.settings["seconds"] = time.monotonic() - began_s
-    path = options.directory or Path("runs") / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-reproduce-af"
+    path = run_directory(options.directory, "reproduce-af")
     _write(records, path)
     if options.json:
         print_json({"directory": str(path), "checks": records.checks, "tables": records.tables, **records.settings})
