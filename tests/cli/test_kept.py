@@ -19,18 +19,6 @@ from spillway.state.folders import claim, found_folders, kept_memory, make_tempo
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for state of the test's own."""
-    place = tmp_path / "root"
-    place.mkdir()
-    for module in (folders, clean, doctor, kept):
-        monkeypatch.setattr(module, "default_root", lambda: place)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    return place
-
-
 def stopped(folder: Path, *, checkpoint: str = "", count_bytes: int = 0) -> Path:
     """A state folder whose run has ended."""
     claim(folder, graph="talkers", checkpoint=checkpoint)
@@ -87,8 +75,10 @@ def test_checkpoints_nobody_named_go_with_their_process(root: Path, capsys: pyte
         ),
         (
             "demo-",
+            "from spillway.benches import demonstration\n"
             "from spillway.cli import demo\n"
-            "demo.run = strike\n"
+            "demonstration.run = strike\n"
+            "demo.session = lambda: None\n"  # what would use it is struck
             "demo.main(type('Options', (), {'seed': 1, 'json': True}))",
         ),
     ],
