@@ -29,6 +29,8 @@ def ran(capsys: pytest.CaptureFixture[str], directory: Path, *words: str) -> dic
     assert told(capsys, "show", str(directory)) == found
     assert pq.read_table(directory / "samples.parquet").num_rows == len(read_bench(directory).samples) > 0
     assert found["machine"]["packages"]["spillway"]
+    assert main(["report", str(directory)]) == 1
+    assert f"spillway bench show {directory} tells its figures" in capsys.readouterr().err
     # And for people.
     assert main(["bench", "show", str(directory)]) == 0
     assert f"spillway bench show {directory} tells" in capsys.readouterr().out.replace("\n", " ")
@@ -129,6 +131,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told(capsys, *STATE, "--directory", str(tmp_path / "state"))
+    file = tmp_path / "state" / "manifest.json"
     for words, said in (
         ([*STATE, "--directory", str(tmp_path / "state")], "holds a run already"),
         (["show", str(tmp_path)], "has no manifest.json"),
@@ -136,16 +139,27 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
         (["model", "--against", str(tmp_path / "none")], "has no manifest.json"),
         (["af", "--workload", "fish"], "there is no workload 'fish'; there are grep, wordcount"),
         (["wordcount", "--words", "rude"], "words is one of uniform, zipf; got 'rude'"),
+        (["state", "--keys", ","], "keys must name one at least"),
+        (["state", "--directory", "{file}/run"], "cannot be made (Not a directory)"),
         (["state", "--batches", "0"], "batches must be a whole number, 1 or more; got 0"),
     ):
-        assert main(["bench", *words]) == 1
+        assert main(["bench", *(word.replace("{file}", str(file)) for word in words)]) == 1
         assert said in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_an_unknown_bench_in_a_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("bench", "said"),
+    [
+        ("chairs", "holds a bench 'chairs'; there are af, receiver"),
+        ("receiver", "lacks what figures of bench 'receiver' are made of"),
+    ],
+)
+def test_records_that_no_figures_can_be_made_of_are_refused(
+    bench: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     told(capsys, *STATE, "--directory", str(tmp_path))
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "bench": "chairs"}))
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "bench": bench}))
     assert main(["bench", "show", str(tmp_path)]) == 1
-    assert "holds a bench 'chairs'; there are af, receiver" in capsys.readouterr().err
+    assert said in capsys.readouterr().err

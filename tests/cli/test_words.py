@@ -2,15 +2,19 @@
 
 import argparse
 import re
+import shlex
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from spillway.cli.bench import BENCHES
-from spillway.cli.main import COMMANDS, main
+from spillway.cli.main import COMMANDS, _parser, main
 from spillway.cli.model import MODELS
 from spillway.cli.protection import parse_protection
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
+
+ROOT = Path(__file__).parents[2]
 
 EVERY_COMMAND = [
     *([name] for name in COMMANDS),
@@ -82,6 +86,23 @@ def test_an_unknown_command_names_those_there_are(capsys: pytest.CaptureFixture[
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert all(re.search(rf"\b{name}\b", told) for name in COMMANDS)
+
+
+def documented() -> list[str]:
+    """The commands of our documents: lines of shell, and what stands between back quotes with an option."""
+    found = []
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = page.read_text()
+        found += re.findall(r"^(?:\./run )?spillway ([^#\n]+)", text, re.MULTILINE)
+        found += [" ".join(words.split()) for words in re.findall(r"`(?:\./run )?spillway\s([^`]+ --[^`…]+)`", text)]
+    return sorted({command.strip() for command in found})
+
+
+@pytest.mark.parametrize("command", documented())
+def test_what_documents_tell_people_to_type_is_understood(command: str) -> None:
+    words = shlex.split(command.replace("APP", "wordcount"))
+    if "--help" not in words:
+        _parser(words).parse_args(["1" if word == "N" else word for word in words])
 
 
 @pytest.mark.parametrize(

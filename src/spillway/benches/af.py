@@ -57,7 +57,7 @@ class Af(Bench):
 
     workloads: Mapping[str, Workload]
     modes: tuple[str, ...]  # of the paper's tables; "approximate" is compared with the others
-    workload: tuple[str, ...] = option((), "which to run (default: all)")
+    workload: tuple[str, ...] = option((), "which to run, such as grep,join (default: all)")
     tuples_per_batch: int = option(0, "tuples in a batch (default: as each workload says)", least=0)
     batches: int = option(5, "measured batches a turn")
     repetitions: int = option(3, "turns of every protection")

@@ -62,6 +62,8 @@ class Bench(ABC):
     def __post_init__(self) -> None:
         for one in options_of(self):
             value, what = getattr(self, one.name), f"bench {self.NAME}: {one.name}"
+            if one.default and not value and isinstance(value, tuple):
+                raise GraphError(f"{what} must name one at least.")
             for each in value if isinstance(value, tuple) else (value,):
                 if one.metadata["among"] and each not in one.metadata["among"]:
                     raise GraphError(f"{what} is one of {', '.join(one.metadata['among'])}; got {each!r}.")

@@ -27,7 +27,7 @@ from spillway.model import Faults, Technique, build
 from spillway.model.stream_net import StreamNet
 from spillway.papers.af.workloads import MODES, WORKLOADS
 from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
-from spillway.records.bench import BenchRecords, check_free, read_bench
+from spillway.records.bench import BenchRecords, make_directory, read_bench
 
 BENCHES: dict[str, type[Bench]] = {bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, State, Model)}
 
@@ -67,9 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     records: BenchRecords = options.records(options)
-    if records.bench not in BENCHES:
-        raise RunError(f"{options.directory} holds a bench {records.bench!r}; there are {', '.join(BENCHES)}.")
-    summary = BENCHES[records.bench].summary(records)
+    summary = _summary(records, options.directory)
     comparison = compare(records, read_bench(options.against)) if options.against else None
     if options.json:
         print_json(
@@ -78,6 +76,7 @@ def main(options: argparse.Namespace) -> int:
                 "directory": str(options.directory),
                 **summary,
                 "settings": records.settings,
+                "about": records.about,
                 "seconds": records.seconds,
                 "machine": records.machine,
                 "figures": [asdict(figure) for figure in figures(records)],
@@ -98,9 +97,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _run(bench: type[Bench], options: argparse.Namespace) -> BenchRecords:
     """Run a bench, write its records, and read them back: what is shown is what is kept."""
-    options.directory = run_directory(options.directory, f"bench-{bench.NAME}")
-    check_free(options.directory)
-    # Whoever named a wrong one should not hear of it after the bench.
+    # Whatever is wrong with what was given is said before the bench, not after.
     if options.against and (found := read_bench(options.against).bench) != bench.NAME:
         raise RunError(f"--against {options.against} holds a bench {found!r}; one of {bench.NAME!r} is wanted.")
     given = {option.name: getattr(options, option.name) for option in options_of(bench)}
@@ -108,8 +105,22 @@ def _run(bench: type[Bench], options: argparse.Namespace) -> BenchRecords:
         **{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()},
         **_GIVEN.get(bench.NAME, {}),
     )
+    options.directory = run_directory(options.directory, f"bench-{bench.NAME}")
+    make_directory(options.directory)
     run_bench(made, clock=SystemClock(), tell=PROGRESS.print).write(options.directory)
     return read_bench(options.directory)
+
+
+def _summary(records: BenchRecords, directory: Path) -> dict[str, Any]:
+    if records.bench not in BENCHES:
+        raise RunError(f"{directory} holds a bench {records.bench!r}; there are {', '.join(BENCHES)}.")
+    try:
+        return BENCHES[records.bench].summary(records)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        # Another version may have measured other things; its samples are there all the same.
+        raise RunError(
+            f"{directory} lacks what figures of bench {records.bench!r} are made of: {type(error).__name__} {error}."
+        ) from error
 
 
 def _add_command(names: Any, name: str, meaning: str) -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ samples.parquet   one row per measurement, as it was taken; every figure is comp
 
 import io
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,6 +115,17 @@ def check_free(path: Path) -> None:
     """Refuse a directory that holds a run already: samples are taken once, and nobody overwrites them by mistake."""
     if (path / "manifest.json").exists():
         raise RunError(f"{path} holds a run already: name another directory.")
+
+
+def make_directory(path: Path) -> None:
+    """Make the directory that a bench will write to when it ends, so that it fails now and not then."""
+    check_free(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"Run directory {path} cannot be made ({error.strerror}). Name another.") from error
+    if not os.access(path, os.W_OK):
+        raise RunError(f"Run directory {path} cannot be written. Name another.")
 
 
 def read_bench(path: Path) -> BenchRecords:
