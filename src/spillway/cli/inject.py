@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the campaign in --directory")
     parser.add_argument("--seed", type=int, help="of the input and the order of arrival (default: as declared, or 1)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many (default: all cores)")
-    parser.add_argument("--spark", metavar="MASTER", help="run trials as Spark tasks there, such as local[2]")
+    parser.add_argument("--master", help="run trials as Spark tasks there instead, such as local[2,4]")
     parser.add_argument("--explain", action="store_true", help="say which operators would be struck and why, and stop")
 
 
@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
         PROGRESS.print(f"Every trial runs from start to end: {reason}.")
     with ExitStack() as stack:
         observed = _Observed(stack, quiet=options.json)
-        pool = stack.enter_context(open_pool(processes=max(options.processes, 1), master=options.spark))
+        pool = stack.enter_context(open_pool(processes=max(options.processes, 1), master=options.master))
         records = run_campaign(planned, directory, pool=pool, observe=observed)
         observed.close()
     elapsed_s = time.monotonic() - started_s

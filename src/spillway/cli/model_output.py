@@ -1,9 +1,10 @@
 """What the commands of ``spillway model`` have in common: processes, progress, run directory, tables."""
 
 import argparse
-import time
 from pathlib import Path
 
+from spillway.cli.directories import run_directory
+from spillway.cli.numbers import seed
 from spillway.cli.output import PROGRESS, print_table
 from spillway.errors import RunError
 from spillway.files.durable import write_whole
@@ -15,8 +16,8 @@ from spillway.report.model_page import model_page
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, help="how many simulate; 1 for this one (default: one per core)")
-    parser.add_argument("--master", help="simulate as tasks of a Spark cluster instead, such as local[2,4]")
-    parser.add_argument("--seed", type=_seed, default=1, help="the same gives the same results (default: 1)")
+    parser.add_argument("--master", help="simulate as Spark tasks there instead, such as local[2,4]")
+    parser.add_argument("--seed", type=seed, default=1, help="the same gives the same results (default: 1)")
     parser.add_argument("--directory", type=Path, help="where records and report.html go (default: a new one)")
 
 
@@ -32,7 +33,7 @@ def told(name: str) -> Progress:
 
 def save(records: ModelRecords, directory: Path | None) -> Path:
     """Write the run directory and its page; returns where."""
-    path = directory or Path("runs") / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-model-{records.modelled}"
+    path = run_directory(directory, f"model-{records.modelled}")
     records.write(path)
     try:
         write_whole(path / "report.html", model_page(path, read_manifest(path)).encode())
@@ -74,13 +75,6 @@ def print_points(result: Result) -> None:
         ["protection", *varied, "available", "tainted", "share", "lost", "cores", "copies"],
         rows,
     )
-
-
-def _seed(text: str) -> int:
-    seed = int(text)
-    if seed < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is below zero")
-    return seed
 
 
 def _every(rate_per_s: float) -> str:

@@ -14,8 +14,8 @@ _TELL_EVERY_S = 10
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others follow (default: 0)")
-    parser.add_argument("--schedules", type=int, help="how many (default: as many as the minutes allow)")
-    parser.add_argument("--minutes", type=float, default=5.0, help="stop after so long (default: 5)")
+    parser.add_argument("--schedules", type=int, help="how many to run (default: as many as the minutes allow)")
+    parser.add_argument("--minutes", type=float, default=5.0, help="stop after so many minutes (default: 5)")
     parser.add_argument("--processes", type=int, default=1, help="that share out the schedules (default: 1)")
     parser.add_argument(
         "--keep-going", action="store_true", help="collect all broken promises instead of stopping at the first"

@@ -68,7 +68,7 @@ class AppInput:
             raise InputError(f"There is no application {self.app!r}; there are {', '.join(sorted(APPS))}.")
         app = APPS[self.app]
         if self.path:
-            feed = app.reader(self.path, rows_per_batch=BATCH_TUPLES)
+            feed = app.reader(self.path, tuples_per_batch=BATCH_TUPLES)
             return app.build(feed, protect=Nothing(), **self.options)
         names = {option.name for option in app.generator_options}
         made = {name: value for name, value in self.options.items() if name in names}

@@ -35,12 +35,10 @@ class Timing:
         return [max(row.process_s + row.backup_s for row in self.records if row.batch == b) for b in batches]
 
     @property
-    def protecting_share(self) -> float:
-        """The part of a batch in which a task makes state or items durable: per batch, the slowest shard."""
-        protecting_s: dict[int, float] = {}
-        for row in self.records:
-            protecting_s[row.batch] = max(protecting_s.get(row.batch, 0.0), row.backup_s + row.item_s)
-        return statistics.median(protecting_s.values()) / self.batch_s if protecting_s else 0.0
+    def protecting_s(self) -> list[float]:
+        """Per batch, how long the slowest shard of any operator made state or items durable."""
+        batches = sorted({row.batch for row in self.records})
+        return [max(row.backup_s + row.item_s for row in self.records if row.batch == b) for b in batches]
 
     @property
     def backups(self) -> int:
