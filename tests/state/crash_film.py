@@ -33,8 +33,9 @@ from spillway.seeds import generator
 from spillway.state.folders import default_root
 
 _SOURCE = Path(spillway.__file__).parent
-_OPERATORS = tuple(f"operators/{name}.py" for name in ("opened", "segment", "turn", "feedback"))
-_WATCHED = ("state", "backup", "records/durable.py", *_OPERATORS)
+_ENGINE = tuple(f"engine/{name}.py" for name in ("opened", "task", "turn", "feedback"))
+_WATCHED = ("state", "backup", "files", *_ENGINE)
+assert all((_SOURCE / watched).exists() for watched in _WATCHED), "a film of code that is not there shows nothing"
 _WORD_BYTES = 8
 _PLACES_MAX = 6
 
