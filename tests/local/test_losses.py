@@ -103,7 +103,7 @@ def disturbed(graph: Graph, folder: Path, seed: int, *, losses: float = 0.3) -> 
             if random.random() < losses:
                 run.wipe()
                 wipes += 1
-        recovered = {row.batch for row in run.progress if row.recovered}
+        recovered = {row.batch for row in run.records() if row.recovered}
         assert wipes and recovered, f"seed {seed}: no memory was lost, so nothing is shown"
         assert cuts or seed > 0, "the first schedule cuts attempts short, whatever the graph"
         return run.result("out").to_pydict()
