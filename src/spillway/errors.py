@@ -11,7 +11,7 @@
     │   ├── ForeignBackupError   the backups were written by another graph, or mean something else
     │   └── NewerFormatError     the backups were written in a newer format than this version reads
     ├── ModelError               a net, a measure or a parameter of a model that may not run
-    ├── RunError                 a run on Spark failed
+    ├── RunError                 a run failed, or cannot begin as it was asked for
     └── SetupError               this machine lacks something Spillway needs, such as Java
 
 And one warning, ``RecordsWarning``: a run goes on though its records cannot be written.
@@ -37,7 +37,7 @@ class SpillwayError(Exception):
     """The root: catch this to catch everything Spillway raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, self.__dict__)
+        return rebuild, (type(self), self.args, self.__dict__)
 
 
 class GraphError(SpillwayError):
@@ -95,7 +95,7 @@ class ModelError(SpillwayError):
 
 
 class RunError(SpillwayError):
-    """A run on Spark failed."""
+    """A run failed, or cannot begin as it was asked for; a process that performs a part of it died."""
 
 
 class SetupError(SpillwayError):
@@ -106,7 +106,8 @@ class RecordsWarning(UserWarning):
     """A run's records cannot be written just now; the run and its promises are not touched by that."""
 
 
-def _rebuild(kind: type[SpillwayError], args: tuple[Any, ...], fields: dict[str, Any]) -> SpillwayError:
+def rebuild(kind: type[SpillwayError], args: tuple[Any, ...], fields: dict[str, Any]) -> SpillwayError:
+    """The error again, from its message and its fields."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(fields)

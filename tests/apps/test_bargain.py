@@ -142,7 +142,7 @@ def test_a_file_of_ticks_is_read_with_its_types_cast(tmp_path: Path) -> None:
     stored = table.set_column(2, "symbol", table["symbol"].cast(pa.large_string()))
     stored = stored.set_column(1, "time", table["time"].cast(pa.timestamp("ns")))
     pq.write_table(stored, tmp_path / "ticks.parquet")
-    feed = APP.reader(tmp_path / "ticks.parquet", rows_per_batch=100)
+    feed = APP.reader(tmp_path / "ticks.parquet", tuples_per_batch=100)
     found = pa.Table.from_batches([feed.read(piece) for piece in range(feed.pieces)])
     assert found.drop_columns(["time"]).equals(table.drop_columns(["time"]))
     with LocalRun(APP.build(feed, protect=Nothing())) as run:
@@ -152,19 +152,19 @@ def test_a_file_of_ticks_is_read_with_its_types_cast(tmp_path: Path) -> None:
     gaps = table.set_column(4, "price", pc.if_else(quoted, None, table["price"]))
     pq.write_table(gaps, tmp_path / "gaps.parquet")  # quotes have no price, which is as good as zero
     assert (
-        APP.reader(tmp_path / "gaps.parquet", rows_per_batch=1000).read(0).equals(table.slice(0, 500).to_batches()[0])
+        APP.reader(tmp_path / "gaps.parquet", tuples_per_batch=1000).read(0).equals(table.slice(0, 500).to_batches()[0])
     )
     pq.write_table(table.set_column(4, "price", pa.nulls(500, pa.float64())), tmp_path / "null.parquet")
     with pytest.raises(InputError, match="a trade has no 'price'"):
-        APP.reader(tmp_path / "null.parquet", rows_per_batch=1000).read(0)
+        APP.reader(tmp_path / "null.parquet", tuples_per_batch=1000).read(0)
     pq.write_table(stored.drop_columns(["ask_size"]), tmp_path / "less.parquet")
     with pytest.raises(InputError, match="ask_size not found"):
-        APP.reader(tmp_path / "less.parquet", rows_per_batch=100)
+        APP.reader(tmp_path / "less.parquet", tuples_per_batch=100)
 
 
 @pytest.mark.skipif("SPILLWAY_REAL_DATA" not in os.environ, reason="no real data at hand")
 def test_real_ticks() -> None:
-    feed = APP.reader(Path(os.environ["SPILLWAY_REAL_DATA"]) / "ticks_taq.parquet", rows_per_batch=50_000)
+    feed = APP.reader(Path(os.environ["SPILLWAY_REAL_DATA"]) / "ticks_taq.parquet", tuples_per_batch=50_000)
     with LocalRun(APP.build(feed, protect=Nothing())) as run:
         run.step()
         found = run.result("Sink")

@@ -95,7 +95,7 @@ class TestFiles:
     def test_tables_are_read(self, tmp_path: Path) -> None:
         table = pa.table({"time": [1, 2], "side": [0, 1], "dst": pa.array(["a", "b"]).dictionary_encode(), "x": [0, 0]})
         pq.write_table(table, tmp_path / "x.parquet")
-        feed = APPS["join"].reader(tmp_path / "x.parquet", rows_per_batch=10)
+        feed = APPS["join"].reader(tmp_path / "x.parquet", tuples_per_batch=10)
         assert feed.read(0).to_pydict() == {"seq": [0, 1], "side": [0, 1], "dst": ["a", "b"], "time": [1, 2]}
 
     @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ class TestFiles:
     def test_others_are_refused(self, tmp_path: Path, columns: dict[str, Any], message: str) -> None:
         pq.write_table(pa.table(columns), tmp_path / "x.parquet")
         with pytest.raises(InputError) as refused:
-            APPS["join"].reader(tmp_path / "x.parquet", rows_per_batch=10)
+            APPS["join"].reader(tmp_path / "x.parquet", tuples_per_batch=10)
         assert str(refused.value).endswith(message)

@@ -106,7 +106,7 @@ class TestFiles:
         if with_values:
             columns["values"] = pa.array([[0.5, 1.5], [], [2.0]], pa.list_(pa.float64()))
         pq.write_table(pa.table(columns), tmp_path / "x.parquet")
-        feed = APPS["lr"].reader(tmp_path / "x.parquet", rows_per_batch=2, pieces_per_batch=1)
+        feed = APPS["lr"].reader(tmp_path / "x.parquet", tuples_per_batch=2, pieces_per_batch=1)
         pieces = [feed.read(piece) for piece in range(feed.pieces)]
         assert all(piece.schema == feed.schema == online_lr.CLICKS for piece in pieces)
         table = pa.Table.from_batches(pieces)
@@ -130,5 +130,5 @@ class TestFiles:
     def test_others_are_refused(self, tmp_path: Path, columns: dict[str, Any], message: str) -> None:
         pq.write_table(pa.table(columns), tmp_path / "x.parquet")
         with pytest.raises(InputError) as refused:
-            APPS["lr"].reader(tmp_path / "x.parquet", rows_per_batch=10)
+            APPS["lr"].reader(tmp_path / "x.parquet", tuples_per_batch=10)
         assert message in str(refused.value)

@@ -27,7 +27,7 @@ PACKETS: dict[str, Any] = {
 
 
 def read(app: str, path: Path, **options: int) -> Feed:
-    return APPS[app].reader(path, **{"rows_per_batch": 2, **options})
+    return APPS[app].reader(path, **{"tuples_per_batch": 2, **options})
 
 
 def everything(feed: Feed) -> pa.Table:
@@ -85,7 +85,7 @@ class TestText:
     def test_lines_that_are_null(self, tmp_path: Path) -> None:
         path = tmp_path / "x.parquet"
         pq.write_table(pa.table({"line": ["a", None, "b", None]}), path)
-        feed = read("grep", path, rows_per_batch=8)
+        feed = read("grep", path, tuples_per_batch=8)
         with pytest.raises(InputError) as refused:
             feed.read(0)
         assert str(refused.value) == (
@@ -151,7 +151,7 @@ class TestPackets:
     )
     def test_values_that_do_not_fit(self, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
         path = self.write(tmp_path / "x.parquet", **{**PACKETS, **changed})
-        feed = read("flows", path, rows_per_batch=10)
+        feed = read("flows", path, tuples_per_batch=10)
         with pytest.raises(InputError) as refused:
             feed.read(0)
         assert str(refused.value) == f"{path}: {message}"
@@ -168,7 +168,7 @@ class TestEveryReader:
         with pytest.raises(InputError, match="Trace: there is no file or folder"):
             read(app, tmp_path / "x.parquet")
 
-    @pytest.mark.parametrize("options", [{"rows_per_batch": 0}, {"pieces_per_batch": 1.5}])
+    @pytest.mark.parametrize("options", [{"tuples_per_batch": 0}, {"pieces_per_batch": 1.5}])
     def test_batches_of_a_whole_number(self, tmp_path: Path, app: str, options: dict[str, Any]) -> None:
         with pytest.raises(GraphError, match=f"App '{app}': .* must be a whole number, 1 or more; got"):
             read(app, tmp_path, **options)
@@ -177,7 +177,7 @@ class TestEveryReader:
 def test_what_was_generated_can_be_written_and_read(tmp_path: Path) -> None:
     made = APPS["flows"].generator(seed=3, tuples=1_000, tuples_per_batch=100)
     pq.write_table(everything(made), tmp_path / "x.parquet", row_group_size=130)
-    assert everything(read("flows", tmp_path / "x.parquet", rows_per_batch=77)).equals(everything(made))
+    assert everything(read("flows", tmp_path / "x.parquet", tuples_per_batch=77)).equals(everything(made))
 
 
 REAL = Path(os.environ.get("SPILLWAY_REAL_DATA", ""))
@@ -194,14 +194,14 @@ class TestRealData:
                     return run.result("out")
 
     def test_grep_in_novels(self) -> None:
-        feed = read("grep", REAL / "novels.parquet", rows_per_batch=10_000)
+        feed = read("grep", REAL / "novels.parquet", tuples_per_batch=10_000)
         out = self.run("grep", feed, pattern=r"\blove\b")
         whole = pq.read_table(REAL / "novels.parquet", columns=["line"])["line"].to_pylist()
         spaced = ["".join(c if c.isalnum() or c == "_" else " " for c in line) for line in whole]
         assert out["seq"].to_pylist() == [seq for seq, line in enumerate(spaced) if " love " in f" {line} "]
 
     def test_words_of_novels(self) -> None:
-        feed = read("wordcount", REAL / "novels.parquet", rows_per_batch=10_000)
+        feed = read("wordcount", REAL / "novels.parquet", tuples_per_batch=10_000)
         exact = wordcount.exact_counts(feed)
         counts = wordcount.latest_counts(self.run("wordcount", feed))
         assert 0 < wordcount.error_max(counts, exact) <= 1000
@@ -212,7 +212,7 @@ class TestRealData:
 
     def test_flows_of_packets(self) -> None:
         phi = 100_000
-        feed = read("flows", REAL / "packets_iot.parquet", rows_per_batch=20_000)
+        feed = read("flows", REAL / "packets_iot.parquet", tuples_per_batch=20_000)
         found = flows.score(self.run("flows", feed, phi=phi), flows.exact_bytes(feed), phi=phi)
         assert found.actual > 50
         assert found.recall == 1.0 and found.too_low_bytes_max == 0

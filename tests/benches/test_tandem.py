@@ -2,8 +2,8 @@
 
 import pytest
 
+from spillway.benches import tandem_in_simpy
 from spillway.benches.tandem import Tandem
-from spillway.cli import bench_model_simpy
 from spillway.san import Deterministic, ModelError, Precision, simulate
 
 LINE = Tandem(operators=3, arrivals=Deterministic(0.02), cost_s=1e-4, kept=0.8, room=20, crash_rate=0.01, down_s=2.0)
@@ -22,7 +22,7 @@ def test_fast_forward_changes_nothing_but_the_time_it_takes() -> None:
         assert abs(full[name].mean - skipping[name].mean) < together, name
 
 
-@pytest.mark.parametrize("kind", [bench_model_simpy.Net, bench_model_simpy.Operators])
+@pytest.mark.parametrize("kind", [tandem_in_simpy.Net, tandem_in_simpy.Operators])
 def test_the_lines_in_simpy_store_as_much(kind: type) -> None:
     simpy = pytest.importorskip("simpy")
     net = LINE.net()

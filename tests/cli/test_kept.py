@@ -19,18 +19,6 @@ from spillway.state.folders import claim, found_folders, kept_memory, make_tempo
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for state of the test's own."""
-    place = tmp_path / "root"
-    place.mkdir()
-    for module in (folders, clean, doctor, kept):
-        monkeypatch.setattr(module, "default_root", lambda: place)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    return place
-
-
 def stopped(folder: Path, *, checkpoint: str = "", count_bytes: int = 0) -> Path:
     """A state folder whose run has ended."""
     claim(folder, graph="talkers", checkpoint=checkpoint)
@@ -87,8 +75,10 @@ def test_checkpoints_nobody_named_go_with_their_process(root: Path, capsys: pyte
         ),
         (
             "demo-",
+            "from spillway.benches import demonstration\n"
             "from spillway.cli import demo\n"
-            "demo.run = strike\n"
+            "demonstration.run = strike\n"
+            "demo.session = lambda: None\n"  # what would use it is struck
             "demo.main(type('Options', (), {'seed': 1, 'json': True}))",
         ),
     ],
@@ -168,7 +158,16 @@ def test_a_temporary_folder_has_an_owner_from_the_start(root: Path) -> None:
 def test_a_run_says_what_it_keeps_and_resumed_that_it_had_finished(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["run", "wordcount", "--tuples", "2000", "--rows-per-batch", "1000", "--directory", str(tmp_path / "run")]
+    command = [
+        "run",
+        "wordcount",
+        "--tuples",
+        "2000",
+        "--tuples-per-batch",
+        "1000",
+        "--directory",
+        str(tmp_path / "run"),
+    ]
     assert main(command) == 0
     told = capsys.readouterr().out
     assert "Its state stays in memory, " in told

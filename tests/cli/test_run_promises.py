@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_promises_are_printed_kept_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: object) -> None:
-    options = ["--tuples", "200", "--rows-per-batch", "100", "--protect", "approximate:theta=7"]
+    options = ["--tuples", "200", "--tuples-per-batch", "100", "--protect", "approximate:theta=7"]
     assert main(["run", "bargain", *options, "--directory", str(tmp_path / "run")]) == 0
     refused = "nothing is promised of 'BargainIndex' compared with a run without failures."
     assert refused in capsys.readouterr().out
@@ -26,7 +26,7 @@ def test_promises_are_printed_kept_and_shown(tmp_path: Path, capsys: pytest.Capt
 def test_nothing_is_printed_where_nothing_is_carried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: object
 ) -> None:
-    options = ["--tuples", "200", "--rows-per-batch", "100", "--protect", "approximate:theta=7"]
+    options = ["--tuples", "200", "--tuples-per-batch", "100", "--protect", "approximate:theta=7"]
     assert main(["run", "wordcount", *options, "--directory", str(tmp_path / "run")]) == 0
     assert "is protected by" not in capsys.readouterr().out
     assert "each number of its state stays within 7" in words(report_page(tmp_path / "run"))

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.files.full_disk import files_no_larger_than
 from tests.receiver.test_server import read_all
 
-from spillway.cli import bench_receiver, send
+from spillway.cli import send
 from spillway.errors import InputError, SetupError
 from spillway.receiver import ItemReader
 from spillway.receiver.options import TOKEN_VARIABLE, find_token
@@ -98,16 +99,6 @@ def test_a_file_that_cannot_be_sent_is_named(
         sent(str(tmp_path / "none"), address, folder, capsys)
 
 
-def test_the_bench_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--json", action="store_true")
-    bench_receiver.add_options(parser)
-    assert bench_receiver.main(parser.parse_args(["--tuples", "80000", "--rounds", "1", "--json"])) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["lost"], result["taken"]) == (0, 90_000)
-    assert min(result["items_per_s"].values()) > 0
-
-
 def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     with pytest.raises(SetupError, match="--token-file"):
@@ -120,3 +111,11 @@ def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatc
     assert find_token(tmp_path / "token") == made
     with pytest.raises(SetupError, match="cannot be read"):
         find_token(tmp_path / "none")
+
+
+def test_a_token_that_cannot_be_kept_leaves_no_half_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    with files_no_larger_than(10), pytest.raises(SetupError, match=r"No token can be kept in .*File too large"):
+        find_token(None, make_in=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert len(find_token(None, make_in=tmp_path)) > 20

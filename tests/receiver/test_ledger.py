@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.receiver.world import SCHEMA, MemoryFiles, items_of
+from tests.receiver.world import SCHEMA, MemoryFolder, items_of
 
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, SetupError
 from spillway.receiver.actions import Record, Save
@@ -21,7 +21,7 @@ class Kept:
     """An inbox whose items are all made durable, in a folder."""
 
     def __init__(self) -> None:
-        self.files = MemoryFiles()
+        self.files = MemoryFolder()
         self.ledger = Ledger(self.files)
         self.inbox = Inbox(self.ledger.recover(SCHEMA, items_held_max=HELD_MAX), Bounds(items=0, unacked=1))
         self.ledger.write_record(self.inbox.record())
@@ -46,17 +46,17 @@ def ids_of(recovered: Recovered) -> list[int]:
     return [id for chunk in recovered.chunks for id in chunk.rows["id"].to_pylist()]
 
 
-def damage(files: MemoryFiles, name: str) -> None:
+def damage(files: MemoryFolder, name: str) -> None:
     data = bytearray(files.content[name])
     data[len(data) // 2] ^= 1
     files.content[name] = bytes(data)
 
 
-def segments(files: MemoryFiles) -> list[str]:
+def segments(files: MemoryFolder) -> list[str]:
     return [name for name in files.names() if name.startswith("items-")]
 
 
-def records(files: MemoryFiles) -> list[str]:
+def records(files: MemoryFolder) -> list[str]:
     return [name for name in files.names() if name.startswith("ledger-")]
 
 

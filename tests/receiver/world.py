@@ -26,7 +26,7 @@ from spillway.seeds import generator
 SCHEMA = ItemSchema.parse("id:int64")
 
 
-class MemoryFiles:
+class MemoryFolder:
     """A folder of files that keeps what was written, unless told to fail."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = generator(seed, "items", "world")
-        self.files = MemoryFiles()
+        self.files = MemoryFolder()
         self.bounds = Bounds(
             items=float(self.random.choice([0, 3, 20, 100, 700])),
             unacked=float(self.random.choice([2, 16, 200])),

@@ -107,11 +107,13 @@ class App:
             seed=seed, tuples=tuples, tuples_per_batch=tuples_per_batch, pieces_per_batch=pieces_per_batch, **given
         )
 
-    def reader(self, path: str | os.PathLike[str], *, rows_per_batch: int, pieces_per_batch: int = 2) -> Feed:
+    def reader(self, path: str | os.PathLike[str], *, tuples_per_batch: int, pieces_per_batch: int = 2) -> Feed:
         """Input from a file or a folder of files; what the files must have is said by the application's own reader."""
-        check_whole(f"App {self.name!r}: rows_per_batch", rows_per_batch, least=1)
+        check_whole(f"App {self.name!r}: tuples_per_batch", tuples_per_batch, least=1)
         check_whole(f"App {self.name!r}: pieces_per_batch", pieces_per_batch, least=1)
-        return self.read(path, rows_per_piece=-(-rows_per_batch // pieces_per_batch), pieces_per_batch=pieces_per_batch)
+        return self.read(
+            path, rows_per_piece=-(-tuples_per_batch // pieces_per_batch), pieces_per_batch=pieces_per_batch
+        )
 
 
 def _given(app: str, known: tuple[Option, ...], given: dict[str, Value]) -> dict[str, Value]:

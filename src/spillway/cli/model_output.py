@@ -1,11 +1,10 @@
 """What the commands of ``spillway model`` have in common: processes, progress, run directory, tables."""
 
 import argparse
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from spillway.cli.directories import run_directory
+from spillway.cli.numbers import seed
 from spillway.cli.output import PROGRESS, print_table
 from spillway.errors import RunError
 from spillway.files.durable import write_whole
@@ -13,29 +12,13 @@ from spillway.model.simulating import Progress, Result, Setting
 from spillway.records.campaign import read_manifest
 from spillway.records.model import ModelRecords
 from spillway.report.model_page import model_page
-from spillway.san.replications import InProcess, Processes, Workers
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, help="how many simulate; 1 for this one (default: one per core)")
-    parser.add_argument("--master", help="simulate as tasks of a Spark cluster instead, such as local[2,4]")
-    parser.add_argument("--seed", type=_seed, default=1, help="the same gives the same results (default: 1)")
+    parser.add_argument("--master", help="simulate as Spark tasks there instead, such as local[2,4]")
+    parser.add_argument("--seed", type=seed, default=1, help="the same gives the same results (default: 1)")
     parser.add_argument("--directory", type=Path, help="where records and report.html go (default: a new one)")
-
-
-@contextmanager
-def crew(options: argparse.Namespace) -> Iterator[Workers]:
-    """Whoever runs replications; results do not depend on it."""
-    if options.master is not None:
-        from spillway.san.replications_on_spark import OnSpark
-        from spillway.spark import session
-
-        yield OnSpark(session(master=options.master))
-    elif options.processes == 1:
-        yield InProcess()
-    else:
-        with Processes(options.processes) as workers:
-            yield workers
 
 
 def told(name: str) -> Progress:
@@ -50,7 +33,7 @@ def told(name: str) -> Progress:
 
 def save(records: ModelRecords, directory: Path | None) -> Path:
     """Write the run directory and its page; returns where."""
-    path = directory or Path("runs") / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-model-{records.modelled}"
+    path = run_directory(directory, f"model-{records.modelled}")
     records.write(path)
     try:
         write_whole(path / "report.html", model_page(path, read_manifest(path)).encode())
@@ -92,13 +75,6 @@ def print_points(result: Result) -> None:
         ["protection", *varied, "available", "tainted", "share", "lost", "cores", "copies"],
         rows,
     )
-
-
-def _seed(text: str) -> int:
-    seed = int(text)
-    if seed < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is below zero")
-    return seed
 
 
 def _every(rate_per_s: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from spillway.apps import APPS
+from spillway.cli.numbers import count, seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
 from spillway.errors import GraphError
 from spillway.graph import Discard, Graph
@@ -35,9 +36,9 @@ def add_app(parser: argparse.ArgumentParser) -> None:
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """What the graph is measured on."""
     parser.add_argument("--input", type=Path, help="read this file or folder instead of generating input")
-    parser.add_argument("--tuples", type=_count, default=400_000, help="how many to generate (default: 4e5)")
-    parser.add_argument("--rows-per-batch", type=_count, default=20_000, help="tuples in a batch (default: 2e4)")
-    parser.add_argument("--input-seed", type=int, default=1, help="of the generated input (default: 1)")
+    parser.add_argument("--tuples", type=count, default=400_000, help="tuples to generate (default: 4e5)")
+    parser.add_argument("--tuples-per-batch", type=count, default=20_000, help="tuples in a batch (default: 2e4)")
+    parser.add_argument("--input-seed", type=seed, default=1, help="of the generated input (default: 1)")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -78,10 +79,13 @@ def build_graph(options: argparse.Namespace) -> Graph:
         raise GraphError(f"There is no application {options.app!r}; there are {', '.join(sorted(APPS))}.")
     app = APPS[options.app]
     if options.input is not None:
-        feed = app.reader(options.input, rows_per_batch=options.rows_per_batch)
+        feed = app.reader(options.input, tuples_per_batch=options.tuples_per_batch)
     else:
         feed = app.generator(
-            seed=options.input_seed, tuples=options.tuples, tuples_per_batch=options.rows_per_batch, pieces_per_batch=2
+            seed=options.input_seed,
+            tuples=options.tuples,
+            tuples_per_batch=options.tuples_per_batch,
+            pieces_per_batch=2,
         )
     return app.build(feed, sink=Discard())
 
@@ -110,10 +114,3 @@ def _own_graph(text: str) -> Graph:
     if not isinstance(graph, Graph):
         raise GraphError(f"{text!r} must be a Graph, or a function that makes one; got {type(graph).__name__}.")
     return graph
-
-
-def _count(text: str) -> int:
-    number = float(text)
-    if number < 1 or not number.is_integer():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(number)

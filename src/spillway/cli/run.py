@@ -7,8 +7,10 @@ from pathlib import Path
 
 from spillway.apps import APPS
 from spillway.apps.app import App, Value
+from spillway.cli.directories import run_directory
 from spillway.cli.kept import sentences
 from spillway.cli.live import watch
+from spillway.cli.numbers import count, seed
 from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
 from spillway.cli.protection import FORMS, parse_protection
 from spillway.errors import GraphError
@@ -26,9 +28,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     apps = "; ".join(f"{app.name}: {app.description}" for app in APPS.values())
     parser.add_argument("app", choices=sorted(APPS), metavar="APP", help=apps)
     parser.add_argument("--input", type=Path, help="read this file or folder instead of generating input")
-    parser.add_argument("--tuples", type=_count, default=2_000_000, help="how many to generate (default: 2e6)")
-    parser.add_argument("--rows-per-batch", type=_count, default=100_000, help="tuples in a batch (default: 1e5)")
-    parser.add_argument("--seed", type=int, default=1, help="of the generated input (default: 1)")
+    parser.add_argument("--tuples", type=count, default=2_000_000, help="tuples to generate (default: 2e6)")
+    parser.add_argument("--tuples-per-batch", type=count, default=100_000, help="tuples in a batch (default: 1e5)")
+    parser.add_argument("--seed", type=seed, default=1, help="of the generated input (default: 1)")
     parser.add_argument("--protect", type=parse_protection, default=Exact(), help=f"{FORMS} (default: exact)")
     parser.add_argument("--shards", type=int, default=2, help="shards of the operator with state (default: 2)")
     parser.add_argument(
@@ -55,14 +57,14 @@ def main(options: argparse.Namespace) -> int:
             print_table(f"Options of {app.name}", ["name", "default", "meaning"], rows)
         return 0
     graph_options, generator_options = _options(app, options.set)
-    directory = options.directory or Path("runs") / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{app.name}"
+    directory = run_directory(options.directory, app.name)
     if options.input is not None:
-        feed = app.reader(options.input, rows_per_batch=options.rows_per_batch)
+        feed = app.reader(options.input, tuples_per_batch=options.tuples_per_batch)
     else:
         feed = app.generator(
             seed=options.seed,
             tuples=options.tuples,
-            tuples_per_batch=options.rows_per_batch,
+            tuples_per_batch=options.tuples_per_batch,
             pieces_per_batch=2,
             **generator_options,
         )
@@ -166,11 +168,3 @@ def _options(app: App, given: list[str]) -> tuple[dict[str, Value], dict[str, Va
             names = ", ".join(option.name for option in (*app.options, *app.generator_options))
             raise GraphError(f"App {app.name!r} has no option {name!r}; it has {names}.")
     return graph, generator
-
-
-def _count(text: str) -> int:
-    """A number of things, written as people write it: 2000000, 2e6, 2_000_000."""
-    number = float(text)
-    if number < 1 or not number.is_integer():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(number)

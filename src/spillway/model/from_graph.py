@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from spillway.errors import ModelError
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.model.faults import NO_FAULTS, Faults
 from spillway.model.flow import PUTS_MAX, Flow, FlowOperator, Port, Settling
 from spillway.model.kinds import several, sink, source

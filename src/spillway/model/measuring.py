@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spillway.errors import GraphError, ModelError
-from spillway.graph.graph import Exit, Graph, Source
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Exit, Source
 from spillway.local import LocalRun
 from spillway.model.profile import OperatorProfile, PortProfile, Profile, SourceProfile
 from spillway.operators.operator import Operator, Out
@@ -119,7 +120,7 @@ def _bearable(meters: dict[str, Meter], read: int, shards: dict[str, int]) -> fl
 
 
 def _state_bytes(run: LocalRun) -> dict[str, int]:
-    newest = {(row.operator, row.shard): row.state_bytes for row in run.progress}
+    newest = {(row.operator, row.shard): row.state_bytes for row in run.records()}
     totals: Counter[str] = Counter()
     for (operator, _), size in newest.items():
         totals[operator] += size

@@ -10,13 +10,13 @@ Reading one checks every field and runs no code. What a newer version wrote is r
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from spillway.errors import ModelError
+from spillway.files.durable import write_whole
 from spillway.given import is_number, is_whole
 
 FORMAT = 1
@@ -71,11 +71,9 @@ class Profile:
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
-        temporary = path.with_name(path.name + ".tmp")
         text = json.dumps({"format": FORMAT, **asdict(self)}, indent=2) + "\n"
         try:
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, path)
+            write_whole(path, text.encode(), private=False)
         except OSError as error:
             raise ModelError(f"Profile {path} cannot be written ({error.strerror}). Name another file.") from error
 

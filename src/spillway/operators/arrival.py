@@ -5,7 +5,7 @@ different paths, and a path is now faster, now slower. ``Interleaving`` models t
 the source, that changes along the stream. It is a pure function of seed, port and ``seq``, so a run can be repeated, a
 part of it can be run alone, and a tuple arrives when it does whether or not others were lost.
 
-Theory. Delays are drawn uniformly from [0, delay_max] at knots ``2 · delay_max`` apart and linear in between, so a
+Theory. Delays are chosen uniformly from [0, delay_max] at knots ``2 · delay_max`` apart and linear in between, so a
 tuple's arrival ``seq + delay(seq)`` climbs by at least half a tuple per tuple: streams stay in order. At every
 ``settled_every``-th ``seq`` all delays are zero: what was sent before it has arrived before it. Batches that begin
 there can be run apart or together with the same result.

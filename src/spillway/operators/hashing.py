@@ -8,9 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import InputError
-from spillway.graph.feeds import SEQ
 from spillway.state.compiled import compiled
-from spillway.state.hashing import chain_integers, chain_strings, mix, shard_of, sharding_hashes
+from spillway.state.hashing import chain_integers, chain_strings, mix, sharding_hashes
 from spillway.state.keys import string_buffers
 
 UInt64s = npt.NDArray[np.uint64]
@@ -32,16 +31,6 @@ def key_hashes(batch: pa.RecordBatch, key: Sequence[str]) -> UInt64s:
         if column.null_count:
             hashes = np.where(np.asarray(column.is_null()), before, hashes)
     return hashes
-
-
-def shards_of(batch: pa.RecordBatch, key: Sequence[str], shards: int) -> npt.NDArray[np.int32]:
-    """The shard of each tuple; without a key they are shared out by ``seq``."""
-    if shards == 1:
-        return np.zeros(batch.num_rows, np.int32)
-    if not key:
-        shares: npt.NDArray[np.int32] = np.mod(np.asarray(batch[SEQ]), shards).astype(np.int32)
-        return shares
-    return shard_of(key_hashes(batch, key), shards)
 
 
 def group_keys(batch: pa.RecordBatch, key: Sequence[str], hashes: UInt64s) -> tuple[Int64s, Int64s]:

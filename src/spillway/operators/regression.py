@@ -40,6 +40,8 @@ from spillway.state.hashing import mix
 from spillway.state.primitives import HashTable
 from spillway.state.tally import Tally, TallyTable
 
+__all__ = ["GlobalModel", "LocalModel"]
+
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 

@@ -23,7 +23,7 @@ from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
-from spillway.graph.protections import Approximate, Protection
+from spillway.graph.protections import Protection
 from spillway.graph.windows import Windowing
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.hashing import UInt64s, group_keys, key_hashes
@@ -155,9 +155,8 @@ class CountMin(Operator):
 
     def _raised_max(self) -> int:
         """The most that all losses of memory together can raise a counter by."""
-        if not isinstance(self.protect, Approximate):
-            return 0
-        return math.floor(self.protect.theta) + math.floor(self.protect.items) * self.largest
+        allows = self.protect.allows
+        return math.floor(allows.theta) + math.floor(allows.items) * self.largest
 
     def _sum_refused(
         self,

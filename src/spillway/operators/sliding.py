@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
@@ -137,9 +136,9 @@ class SlidingAggregate(Keyed):
             spoken = {SEQ: batch[SEQ].take(rows), self.key[0]: batch[self.key[0]].take(rows)}
             yield self.out(**spoken, **columns, tuples=held[:count])
 
-    def recovered(self, loss: Loss) -> None:
-        # If nothing can be missing, nothing is mixed, and what came in another order than that of time stays in it.
-        if self.time is not None and loss.divergence_max > 0:
+    def mend(self) -> None:
+        # Never without damage: every window is then one that there was, in which a time of zero is a true one.
+        if self.time is not None:
             self.recent.sort_rows(0)
 
     def states(self, keys: pa.Array) -> Float64s:

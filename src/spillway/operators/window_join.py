@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
@@ -116,8 +115,8 @@ class WindowJoin(Merging, Keyed):
             if done:
                 yield self._put_out(keys.take(pa.array(of_key[:done])), of_seq[:done], pairs[:done])
 
-    def recovered(self, loss: Loss) -> None:
-        if self.time is not None and loss.divergence_max > 0:  # as in SlidingAggregate
+    def mend(self) -> None:
+        if self.time is not None:  # as in SlidingAggregate
             self.left_recent.sort_rows(0)
             self.right_recent.sort_rows(0)
 

@@ -27,6 +27,8 @@ def report_page(path: Path) -> str:
             from spillway.report.af_page import af_page
 
             return af_page(path, manifest)
+        case "bench":
+            raise RunError(f"{path} holds a bench, which has no page: spillway bench show {path} tells its figures.")
         case other:
             raise RunError(
                 f"{path} holds a {other!r}; there are reports of a run, a campaign, a model and a reproduction."

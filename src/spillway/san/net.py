@@ -20,14 +20,14 @@ and `OutputGate`s. An activity has outputs, or `cases` with probabilities and ou
 **What happens, exactly.** An activity is enabled while its input places hold the tokens and its predicates are true.
 When it completes, in this order: a case is chosen by the probabilities in the present marking; input tokens are taken;
 assignments of input gates run; outputs take effect one after the other. Then, as long as an instantaneous activity is
-enabled, the one of highest priority completes, one of equals drawn in proportion to its weight. A marking with no
+enabled, the one of highest priority completes, one of equals chosen in proportion to its weight. A marking with no
 instantaneous activity enabled is *stable*; only stable markings last. Timed activities see only those: one that stays
 enabled from one stable marking to the next goes on; one that is no longer enabled is abandoned; one that is newly
-enabled, or has just completed, draws its time. Of two that are due at the same time the one declared first completes
+enabled, or has just completed, samples its time. Of two that are due at the same time the one declared first completes
 first.
 
-**Reactivation**: `reactivate=` takes a list of places (draw the time anew whenever one of them has changed) or a
-predicate (draw it anew in every stable marking where it holds, reached by a change of a place the activity reads).
+**Reactivation**: `reactivate=` takes a list of places (sample the time anew whenever one of them has changed) or a
+predicate (sample it anew in every stable marking where it holds, reached by a change of a place the activity reads).
 
 **Refused**: unknown places, a name given twice, negative tokens, probabilities that do not sum to 1, rates not above 0,
 an instantaneous activity with no input. What depends on the marking is checked while the net runs, with the same words:

@@ -89,6 +89,7 @@ class Impulses:
 
 
 Measure = AtInstant | OverInterval | TimeAverage | Impulses
+"""What a simulation may be asked for."""
 
 
 def check_measures(net: Net, measures: "list[Measure]") -> None:

@@ -4,7 +4,7 @@ Whether a tuple is kept follows from the seed and its ``seq`` alone, so a batch 
 another, samples the same tuples, and a tuple offered twice is chosen twice or not at all. Let u(seed, seq) be 53 bits
 of a 64-bit mixture of both, as a fraction of 2^53. Then
 
-    tuple kept  <=>  u(seed, seq) < rate        Pr[kept] = rate        for a seed drawn at random
+    tuple kept  <=>  u(seed, seq) < rate        Pr[kept] = rate        for a seed chosen at random
 
 Samples with different seeds are independent for every practical purpose, those with the same seed are the same: two
 streams that are joined want two seeds. Under a given seed a larger rate keeps a superset.
@@ -105,8 +105,8 @@ def _choose(seqs: Any, seed: Any, rate: float, positions: Any) -> int:
     offset = mix(seed + _GOLDEN)
     count = 0
     for i in range(seqs.size):
-        drawn = mix(offset + (np.uint64(seqs[i]) + np.uint64(1)) * _GOLDEN) >> np.uint64(11)
+        chosen = mix(offset + (np.uint64(seqs[i]) + np.uint64(1)) * _GOLDEN) >> np.uint64(11)
         positions[count] = i
-        if np.float64(drawn) * 2.0**-53 < rate:
+        if np.float64(chosen) * 2.0**-53 < rate:
             count += 1
     return count

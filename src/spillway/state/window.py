@@ -13,7 +13,8 @@ a ring has stride cells; so rows follow their counts, and only those are measure
 
 which other tuples then enter as they would have then. (Were rows saved without their count, the next ones would
 overwrite the newest instead of the oldest, and a ring would hold rows of the future of its count.) A backup that was
-damaged can still give such a mixture, where a chunk had to be taken from an older one: ``sort_rows``.
+damaged can still give such a mixture, where a chunk had to be taken from an older one: ``Operator.mend`` and
+``sort_rows``.
 
 >>> Window(5, 2, key="string").describe()
 'Window(5x2,string,l1)'

@@ -166,7 +166,7 @@ def test_the_command_writes_records_and_a_page(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_comparison_of_an_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = tmp_path / "run"
-    words = ("compare", "grep", "--quick", "--processes", "1", "--tuples", "4000", "--rows-per-batch", "1000")
+    words = ("compare", "grep", "--quick", "--processes", "1", "--tuples", "4000", "--tuples-per-batch", "1000")
     often = ("--crash-rate", "0.002", "--recovery", "30", "--rate", "1000", "--hours", "0.5")
     assert command(*words, *often, "--directory", str(where), "--json") == 0
     printed = json.loads(capsys.readouterr().out)

@@ -25,11 +25,11 @@ from spillway.graph.feeds import Generator
 from spillway.graph.protections import Approximate, Nothing, Protection
 from spillway.graph.sinks import Discard, Memory
 from spillway.papers.af.losses import Lossy, run_through
-from spillway.papers.af.throughput import in_memory, new_folder, timed
 from spillway.papers.af.workloads import WORKLOADS
 from spillway.receiver import ItemReader, Sender
 from spillway.receiver.options import TOKEN_VARIABLE
 from spillway.spark import Run, received, run
+from spillway.spark.timing import in_memory, new_folder, timed
 from spillway.state.folders import make_temporary
 
 WORDCOUNT = WORKLOADS["wordcount"]

@@ -6,8 +6,9 @@ of the packets (there: a millionth); theta of the join is one thousandth of the 
 smaller setting is a tenth of the larger, and so is ours.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from spillway.apps import APPS
 from spillway.apps.app import App, Value
@@ -68,6 +69,10 @@ class Workload:
             "approximate": Approximate(theta=self.theta),
         }
         return protections[mode]
+
+    def published(self) -> dict[str, Any]:
+        """The paper's throughput by mode, and what approximate fault tolerance costs by it."""
+        return {**asdict(self.paper), "approximate_over_none": self.paper.approximate_over_none}
 
 
 WORKLOADS = MappingProxyType(

@@ -1,0 +1,170 @@
+"""What fault tolerance costs, on the five workloads of seed 002 (tables 4 and 5).
+
+Four protections run the same input in the same runtime: none, mini-batch (state and items made durable in every batch),
+upstream backup (every item, state every 1 % of the stream) and approximate. They take turns, in another order each
+repetition, each time from nothing; a ratio is the median over repetitions of the ratio of median batches within one.
+
+A batch on Spark takes far longer than its operators do, and varies by more than protection costs; so what protection
+costs is also measured where it arises: *protecting* is the part of a batch in which the slowest shard makes state or
+items durable. (An operator without state tells nothing here: its items are made durable where they are read.)
+
+Input is made once per workload and lies in shared memory. It can be read again, so approximate fault tolerance keeps no
+items here: what a receiver in front of it costs is measured by ``bench receiver`` and ``reproduce af``.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, ClassVar, Protocol
+
+from spillway.benches.bench import Bench, Notes, Tell, option
+from spillway.benches.figures import ratio_of_turns
+from spillway.errors import GraphError
+from spillway.graph import Discard, Generator, Graph, Trace
+from spillway.graph.protections import Protection
+from spillway.graph.sinks import Sink
+from spillway.records.bench import BenchRecords
+from spillway.spark import session
+from spillway.spark.java import java_found
+from spillway.spark.timing import in_memory, new_folder, timed
+from spillway.state.folders import make_temporary
+
+WARM = 3  # batches at the start of a turn that are not measured
+
+
+class Workload(Protocol):
+    """An application with its input, its protections, and what the paper says of it (``papers.af.workloads``)."""
+
+    @property
+    def theta(self) -> float: ...
+    @property
+    def tuples_per_batch(self) -> int: ...
+    def generator(self, *, seed: int, batches: int, tuples_per_batch: int | None = None) -> Generator: ...
+    def graph(self, data: object, protect: Protection, *, sink: Sink | None = None) -> Graph: ...
+    def protection(self, mode: str) -> Protection: ...
+    def published(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Af(Bench):
+    """Subjects are a workload and a protection: grep/approximate."""
+
+    NAME: ClassVar[str] = "af"
+    MEANING: ClassVar[str] = "what each kind of fault tolerance costs, on the five workloads of AF-Stream"
+
+    workloads: Mapping[str, Workload]
+    modes: tuple[str, ...]  # of the paper's tables; "approximate" is compared with the others
+    workload: tuple[str, ...] = option((), "which to run, such as grep,join (default: all)")
+    tuples_per_batch: int = option(0, "tuples in a batch (default: as each workload says)", least=0)
+    batches: int = option(5, "measured batches a turn")
+    repetitions: int = option(3, "turns of every protection")
+    seed: int = option(1, "of the input", least=0)
+
+    def __post_init__(self) -> None:
+        Bench.__post_init__(self)
+        for name in self.workload:
+            if name not in self.workloads:
+                raise GraphError(f"bench af: there is no workload {name!r}; there are {', '.join(self.workloads)}.")
+
+    def measure(self, notes: Notes, tell: Tell) -> dict[str, Any]:
+        tell("Starting Spark.")
+        spark = session()
+        about: dict[str, Any] = {}
+        for name in self.workload or self.workloads:
+            workload = self.workloads[name]
+            self._measure(name, workload, spark, notes, tell)
+            about[name] = {
+                "tuples_per_batch": self._tuples(workload),
+                "theta": workload.theta,
+                "paper": workload.published(),
+            }
+        versions = {"master": spark.sparkContext.master, "java": java_found().found}
+        return {"modes": self.modes, "workloads": about, **versions}
+
+    @staticmethod
+    def summary(records: BenchRecords) -> dict[str, Any]:
+        return {
+            "modes": records.about["modes"],
+            "workloads": {name: _summary(records, name, about) for name, about in records.about["workloads"].items()},
+            "repetitions": records.settings["repetitions"],
+        }
+
+    def _tuples(self, workload: Workload) -> int:
+        return self.tuples_per_batch or workload.tuples_per_batch
+
+    def _measure(self, name: str, workload: Workload, spark: Any, notes: Notes, tell: Tell) -> None:
+        memory = make_temporary("bench-", graph=name)
+        disk = Path(tempfile.mkdtemp(prefix="spillway-bench-"))
+        tuples = self._tuples(workload)
+        try:
+            tell(f"{name}: writing input.")
+            made = workload.generator(seed=self.seed, batches=WARM + self.batches, tuples_per_batch=tuples)
+            feed = in_memory(made, memory / "in")
+            # Not noted: the JVM compiles what it runs often.
+            _turn(workload, feed, "none", spark, disk, Notes(), subject=name, turn=0)
+            for turn in range(self.repetitions):
+                first = turn % len(self.modes)
+                rates: dict[str, float] = {}
+                for mode in (*self.modes[first:], *self.modes[:first]):
+                    batch_s = _turn(workload, feed, mode, spark, disk, notes, subject=f"{name}/{mode}", turn=turn)
+                    rates[mode] = tuples / batch_s / 1e6
+                told = ", ".join(f"{mode} {rates[mode]:.2f}" for mode in self.modes)
+                tell(f"{name}, repetition {turn + 1}: M tuples/s: {told}")
+        finally:
+            shutil.rmtree(memory, ignore_errors=True)
+            shutil.rmtree(disk, ignore_errors=True)
+
+
+def _turn(
+    workload: Workload, feed: Trace, mode: str, spark: Any, disk: Path, notes: Notes, *, subject: str, turn: int
+) -> float:
+    """Run a workload once under a protection; returns its median batch."""
+    place = new_folder(disk)
+    try:
+        graph = workload.graph(feed, workload.protection(mode), sink=Discard())
+        timing = timed(graph, spark, backups=place, skip=WARM)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    notes.add_all(subject, "batch_s", timing.batches_s, turn=turn)
+    notes.add_all(subject, "protecting_s", timing.protecting_s, turn=turn)
+    notes.add(subject, "backups", timing.backups, turn=turn)
+    notes.add(subject, "backup_bytes", timing.backup_bytes, turn=turn)
+    notes.add(subject, "item_bytes", timing.item_bytes, turn=turn)
+    return timing.batch_s
+
+
+def _summary(records: BenchRecords, name: str, about: dict[str, Any]) -> dict[str, Any]:
+    """The figures of one workload."""
+    modes = records.about["modes"]
+    turns = {mode: records.turns(f"{name}/{mode}", "batch_s") for mode in modes}
+    ratios = {
+        f"approximate_over_{mode}": ratio_of_turns(turns[mode], turns["approximate"])
+        for mode in modes
+        if mode != "approximate"
+    }
+    counts = {
+        measure: {mode: records.values(f"{name}/{mode}", measure) for mode in modes}
+        for measure in ("backups", "backup_bytes", "item_bytes")
+    }
+    return {
+        "tuples_per_batch": about["tuples_per_batch"],
+        "theta": about["theta"],
+        "tuples_per_s": {
+            mode: about["tuples_per_batch"] / median(records.values(f"{name}/{mode}", "batch_s")) for mode in modes
+        },
+        "ratio": {of: median(each) for of, each in ratios.items()},
+        "ratio_of_each_turn": ratios,
+        "protecting_share": {mode: _protecting_share(records, f"{name}/{mode}") for mode in modes},
+        **counts,
+        "batches_s": turns,
+        "paper": about["paper"],
+    }
+
+
+def _protecting_share(records: BenchRecords, subject: str) -> float:
+    """The part of a batch that goes into making things durable: the median of turns; 0 where no shard reports any."""
+    protecting = records.turns(subject, "protecting_s")
+    return median(ratio_of_turns(protecting, records.turns(subject, "batch_s"))) if protecting else 0.0

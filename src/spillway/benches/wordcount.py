@@ -1,0 +1,152 @@
+"""A keyed count with 2 million keys, ours against Spark's own state stores.
+
+Every system counts the same Parquet files, one file of 1 million words a batch, into the same kind of sink. The first
+files contain every key once, so that state has its full size; they are not measured. Words of the others are chosen
+from all keys alike, or after Zipf's law, which helps Spark: it adds up frequent words before they reach the state.
+Systems take turns, in another order each repetition, each time from nothing; a figure is the median of a system's
+batches, a ratio the median over repetitions of the ratio within one.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spillway.benches.bench import Bench, Notes, Tell, option
+from spillway.benches.figures import ratio_of_turns
+from spillway.benches.keyed_count_on_spark import Store, count_with_spark, stream_parquet
+from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Protection
+from spillway.operators import Count
+from spillway.records.bench import BenchRecords
+from spillway.seeds import generator
+from spillway.spark import session
+from spillway.spark.java import java_found
+from spillway.spark.timing import timed
+
+# A word's count may be off by 40 after any number of failures: little enough for backups to be due now and then.
+OURS: dict[str, Protection] = {"none": Nothing(), "approximate": Approximate(theta=40), "exact": Exact()}
+SPARKS: dict[str, Store] = {"spark_hdfs": "hdfs", "spark_rocksdb": "rocksdb"}
+SYSTEMS = (*OURS, *SPARKS)
+SCHEMAS = {"word": "seq bigint, word string", "int64": "seq bigint, word bigint"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wordcount(Bench):
+    """Subjects are the systems."""
+
+    NAME: ClassVar[str] = "wordcount"
+    MEANING: ClassVar[str] = "a keyed count with 2 million keys, ours against Spark's own state stores"
+
+    tuples_per_batch: int = option(1_000_000, "tuples in a batch")
+    keys: int = option(2_000_000, "how many different keys there are")
+    key_type: str = option("word", "words or integers", among=SCHEMAS)
+    words: str = option("uniform", "how often each word comes", among=("uniform", "zipf"))
+    batches: int = option(5, "measured batches a turn")
+    repetitions: int = option(3, "turns of every system")
+    seed: int = option(1, "of the input", least=0)
+    systems: tuple[str, ...] = option(SYSTEMS, "which to run", among=SYSTEMS)
+
+    @property
+    def fill(self) -> int:
+        """How many batches bring every key once."""
+        return -(-self.keys // self.tuples_per_batch)
+
+    def measure(self, notes: Notes, tell: Tell) -> dict[str, Any]:
+        systems = [name for name in SYSTEMS if name in self.systems]
+        tell("Starting Spark and writing input.")
+        spark = session()
+        work = Path(tempfile.mkdtemp(prefix="spillway-bench-"))
+        try:
+            self._write_input(work / "in")
+            # One turn that is not noted: the JVM compiles what it runs often.
+            for name in [name for name in systems if name in OURS][:1]:
+                self._turn(name, spark, work, Notes(), turn=0)
+            for turn in range(self.repetitions):
+                first = turn % len(systems)
+                for name in systems[first:] + systems[:first]:
+                    batch_s = self._turn(name, spark, work, notes, turn=turn)
+                    tell(f"repetition {turn + 1}, {name}: {self.tuples_per_batch / batch_s / 1e6:.2f} M tuples/s")
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return {"master": spark.sparkContext.master, "java": java_found().found}
+
+    @staticmethod
+    def summary(records: BenchRecords) -> dict[str, Any]:
+        systems = [name for name in SYSTEMS if name in records.subjects("batch_s")]
+        ours = [name for name in systems if name in OURS]
+        tuples = records.settings["tuples_per_batch"]
+        turns = {name: records.turns(name, "batch_s") for name in systems}
+        given = ("tuples_per_batch", "keys", "key_type", "words", "repetitions")
+        return {
+            **{name: records.settings[name] for name in given},
+            "tuples_per_s": {name: tuples / median(records.values(name, "batch_s")) for name in systems},
+            "ratio": {
+                f"approximate_over_{name}": median(ratio_of_turns(turns[name], turns["approximate"]))
+                for name in systems
+                if name != "approximate" and "approximate" in systems
+            },
+            "kernel_tuples_per_s": {name: tuples / median(records.values(name, "kernel_s")) for name in ours},
+            "backups": {name: records.values(name, "backups") for name in ours},
+            "backup_bytes": {name: records.values(name, "backup_bytes") for name in ours},
+            "batches_s": turns,
+        }
+
+    def _turn(self, name: str, spark: Any, work: Path, notes: Notes, *, turn: int) -> float:
+        """Give one system a turn from nothing; returns its median batch."""
+        frame = stream_parquet(spark, work / "in", SCHEMAS[self.key_type])
+        place = Path(tempfile.mkdtemp(dir=work))
+        try:
+            if name in SPARKS:
+                all_s = count_with_spark(frame, spark, key="word", store=SPARKS[name], checkpoint=place)
+                batches_s = all_s[self.fill - 1 :]
+            else:
+                timing = timed(self._graph(frame, OURS[name]), spark, backups=place / "backups", skip=self.fill)
+                batches_s = timing.batches_s
+                notes.add_all(name, "kernel_s", timing.kernel_s, turn=turn)
+                notes.add(name, "backups", timing.backups, turn=turn)
+                notes.add(name, "backup_bytes", timing.backup_bytes, turn=turn)
+            notes.add_all(name, "batch_s", batches_s, turn=turn)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        return median(batches_s)
+
+    def _graph(self, frame: Any, protect: Protection) -> Graph:
+        graph = Graph("wordcount")
+        count = Count("count", key="word", key_type="string" if self.key_type == "word" else "int64", protect=protect)
+        graph.sink("out", graph.add(count, graph.source("words", frame)), Discard())
+        return graph
+
+    def _write_input(self, folder: Path) -> None:
+        """Files of words, one for each batch; the first ones bring every key."""
+        folder.mkdir()
+        random = generator(self.seed, "bench", "wordcount")
+        # Which word is frequent has nothing to do with which came first.
+        ranked = random.permutation(self.keys)
+        arrivals = random.permutation(self.keys)
+        each, count = self.tuples_per_batch, self.tuples_per_batch * self.batches
+        zipf = self.words == "zipf"
+        ranks = _zipf_ranks(random, count, self.keys) if zipf else random.integers(0, self.keys, count)
+        for file in range(self.fill + self.batches):
+            if file < self.fill:
+                words = arrivals[file * each : (file + 1) * each]
+            else:
+                start = (file - self.fill) * each
+                words = ranked[ranks[start : start + each]]
+            column = pa.array(words) if self.key_type == "int64" else pa.array(np.char.add("w", words.astype("U10")))
+            seqs = np.arange(len(words)) + file * each
+            table = pa.table({"seq": seqs, "word": column})
+            pq.write_table(table, folder / f"{file:04d}.parquet", row_group_size=max(len(words) // 2, 1))
+
+
+def _zipf_ranks(random: np.random.Generator, count: int, ranks: int) -> npt.NDArray[np.int64]:
+    """Ranks with probability proportional to 1/rank."""
+    cumulative = np.cumsum(1.0 / np.arange(1, ranks + 1))
+    found: npt.NDArray[np.int64] = np.searchsorted(cumulative, random.random(count) * cumulative[-1])
+    return np.minimum(found, ranks - 1)

@@ -1,0 +1,162 @@
+"""The tables of a bench, from its summary."""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from spillway.benches.figures import Comparison
+from spillway.cli.output import PEOPLE, print_table, rate, size
+
+
+def show(bench: str, summary: dict[str, Any]) -> None:
+    """Print what a bench found, for people."""
+    _SHOWN[bench](summary)
+
+
+def show_comparison(comparison: Comparison, against: Path) -> None:
+    """Print the ratios of medians, and what else differs."""
+    words = {True: "apart", False: "overlap", None: "too few"}
+    print_table(
+        f"Against {against}: medians",
+        ["what", "measure", "now", "before", "now / before", "95 % intervals"],
+        [
+            [
+                change.subject,
+                change.measure,
+                f"{change.now:,.4g}",
+                f"{change.before:,.4g}",
+                "-" if change.ratio is None else f"{change.ratio:.3f}",
+                words[change.apart],
+            ]
+            for change in comparison.changes
+        ],
+    )
+    for differences in (comparison.settings, comparison.about, comparison.machine):
+        for name, (now, before) in differences.items():
+            PEOPLE.print(f"Not the same: {name} is {now}, was {before}.", markup=False, soft_wrap=True)
+
+
+def _show_af(found: dict[str, Any]) -> None:
+    for name, of_one in found["workloads"].items():
+        paper = of_one["paper"]
+        print_table(
+            f"{name}: {of_one['tuples_per_batch']:,} tuples a batch, theta {of_one['theta']:,g}",
+            [
+                "protection",
+                "M tuples/s",
+                "approximate is",
+                "protecting",
+                f"paper, {paper['unit']}",
+                "backups",
+                "state",
+                "items",
+            ],
+            [
+                [
+                    mode,
+                    f"{of_one['tuples_per_s'][mode] / 1e6:.3f}",
+                    "" if mode == "approximate" else f"{of_one['ratio'][f'approximate_over_{mode}']:.2f}x",
+                    f"{of_one['protecting_share'][mode]:.1%}",
+                    f"{paper[mode]:,g}",
+                    f"{median(of_one['backups'][mode]):g}",
+                    size(median(of_one["backup_bytes"][mode])),
+                    size(median(of_one["item_bytes"][mode])),
+                ]
+                for mode in found["modes"]
+            ],
+        )
+        PEOPLE.print(
+            f"approximate over none: {of_one['ratio']['approximate_over_none']:.3f} (paper: "
+            f"{paper['approximate_over_none']:.3f})"
+        )
+
+
+def _show_receiver(found: dict[str, Any]) -> None:
+    print_table(
+        "A receiver on one core",
+        ["format", "items a second", "lowest", "highest"],
+        [
+            [name, rate(found["items_per_s"][name]), rate(min(rates)), rate(max(rates))]
+            for name, rates in found["samples"].items()
+        ],
+    )
+    PEOPLE.print(
+        f"{found['lost']:,} of {found['sent']:,} items lost, none taken twice; {found['saved_items']:,} were made "
+        f"durable."
+    )
+
+
+def _show_wordcount(found: dict[str, Any]) -> None:
+    ours = found["kernel_tuples_per_s"]
+    print_table(
+        f"Counting {found['tuples_per_batch']:,} tuples a batch into {found['keys']:,} keys",
+        ["system", "M tuples/s", "in the kernel", "backups a turn", "written a turn"],
+        [
+            [
+                name,
+                f"{per_s / 1e6:.2f}",
+                f"{ours[name] / 1e6:.2f}" if name in ours else "-",
+                f"{median(found['backups'][name]):g}" if name in ours else "every batch",
+                size(median(found["backup_bytes"][name])) if name in ours else "-",
+            ]
+            for name, per_s in found["tuples_per_s"].items()
+        ],
+    )
+    _show_ratios(found)
+
+
+def _show_state(found: dict[str, Any]) -> None:
+    print_table(
+        f"A batch touching {found['touched']:,} keys",
+        ["keys in the table", "ms a batch", "ms in the shard", "memory over raw"],
+        [
+            [
+                f"{int(keys):,}",
+                f"{batch_s * 1e3:.2f}",
+                f"{found['in_the_shard_s'][keys] * 1e3:.2f}",
+                f"{found['memory_over_raw'][keys]:.2f}",
+            ]
+            for keys, batch_s in found["batch_s"].items()
+        ],
+    )
+    _show_ratios(found)
+
+
+def _show_model(found: dict[str, Any]) -> None:
+    called = {
+        "spillway": "spillway",
+        "simpy_net": "simpy, the same net",
+        "simpy_operators": "simpy, a process per operator",
+    }
+    completions = {"spillway": rate(found["events_per_s"]["line"])}
+    print_table(
+        f"A line of {found['operators']} operators, one core",
+        ["", "completions", "model seconds per second", "stored per model second"],
+        [
+            [called[name], completions.get(name, ""), f"{model_s:,.1f}", f"{found['stored_per_s'][name]:.1f}"]
+            for name, model_s in found["model_s_per_cpu_s"].items()
+        ],
+    )
+    streams = {name: per_s for name, per_s in found["events_per_s"].items() if name != "line"}
+    PEOPLE.print("bargain discovery: " + ", ".join(f"{name} {rate(per_s)}" for name, per_s in streams.items()))
+    ratio = found["ratio"]
+    PEOPLE.print(f"over {called['simpy_net']}: {ratio['over_simpy']:.0f}x")
+    PEOPLE.print(f"over {called['simpy_operators']}: {ratio['over_simpy_operators']:.0f}x")
+    PEOPLE.print(f"fast-forward over every event, {found['hours']:g} hours: {ratio['fast_forward']:.0f}x")
+    told = ", ".join(f"{name} {value:.2f}" for name, value in found["half_widths_off_exact"].items())
+    PEOPLE.print(f"half-widths (95 %) between simulated and exact: {told}")
+
+
+def _show_ratios(found: dict[str, Any]) -> None:
+    for name, ratio in found["ratio"].items():
+        PEOPLE.print(f"{name.replace('_', ' ')}: {ratio:.2f}")
+
+
+_SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
+    "af": _show_af,
+    "receiver": _show_receiver,
+    "wordcount": _show_wordcount,
+    "state": _show_state,
+    "model": _show_model,
+}

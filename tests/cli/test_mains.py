@@ -1,0 +1,205 @@
+"""The mains of commands that nothing else runs: each once, small; what it prints and what it leaves behind."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.outcomes import outcomes
+
+from spillway.apps import APPS
+from spillway.benches.demonstration import Demonstration
+from spillway.cli import demo, doctor
+from spillway.cli.main import main
+from spillway.papers.af import reproduction
+from spillway.papers.af.reproduction import Size
+from spillway.spark.java import Java
+from spillway.state.folders import claim, default_root, release
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == status
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+# -- run --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_run(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "wordcount", "--tuples", "600", "--tuples-per-batch", "2e2", "--protect", "exact"]
+    found = told(capsys, *words, "--directory", str(tmp_path / "run"), "--master", "local[2,4]")
+    try:
+        assert (found["app"], found["batches"], found["last_batch"]) == ("wordcount", 3, 2)
+        assert found["directory"] == str(tmp_path / "run")
+        (counts,) = found["operators"]
+        # Exact: both shards in every batch.
+        assert (counts["operator"], counts["backups"], counts["failures"]) == ("counts", 6, 0)
+        assert {"manifest.json", "progress", "output", "backups", "checkpoint"} <= {*os.listdir(tmp_path / "run")}
+        # The highest count of each word is the last: how often it stands in the lines.
+        output = pq.read_table(tmp_path / "run" / "output").group_by("word").aggregate([("count", "max")])
+        made = APPS["wordcount"].generator(seed=1, tuples=600, tuples_per_batch=200)
+        lines = [line for piece in range(made.pieces) for line in made.read(piece)["line"].to_pylist()]
+        said = dict(zip(output["word"].to_pylist(), output["count_max"].to_pylist(), strict=True))
+        assert said == Counter(word for line in lines for word in line.split())
+        manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+        assert manifest["ended"] == "finished"
+    finally:
+        shutil.rmtree(found["state"])
+
+
+def test_run_tells_options_and_draws_without_spark(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert told(capsys, "run", "flows", "--options")["phi"]["meaning"]
+    assert main(["run", "flows", "--draw", "--directory", str(tmp_path / "run")]) == 0
+    assert "sketch" in capsys.readouterr().out
+    assert main(["run", "flows", "--set", "fish=1"]) == 1
+    assert "App 'flows' has no option 'fish'; it has " in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+# -- demo -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_demo(spark: object, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    small = Demonstration(
+        batches=5, packets_per_batch=1_000, losses_after=(1, 3), phi_bytes=20_000, theta_bytes=10_000.0
+    )
+    monkeypatch.setattr(demo, "DEMONSTRATION", small)
+    found = told(capsys, "demo", "--seed", "3")
+    assert found["kept"] is True
+    assert [*found][:4] == ["ideal", "nothing", "approximate", "exact"]
+    assert found["ideal"]["error"] == found["exact"]["error"] == 0
+    assert 0 < found["approximate"]["error"] <= found["approximate"]["bound"] == 10_000
+    assert found["nothing"]["error"] > found["approximate"]["error"]
+    assert found["nothing"]["bound"] is None and found["nothing"]["losses"] == 2
+    assert found["exact"]["backups"] == found["exact"]["backup_chances"] == 10
+    assert found["approximate"]["recall"] == 1.0
+    assert list(root.iterdir()) == []
+    assert not [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("spillway-demo")]
+
+
+def test_demo_says_whether_promises_were_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "session", lambda: None)
+    for error, recall, status, said in ((9.0, 1.0, 0, "no heavy flow missed"), (11.0, 0.5, 1, "SOME HEAVY FLOWS")):
+        monkeypatch.setattr(
+            Demonstration,
+            "run",
+            lambda self, *anything, error=error, recall=recall, **options: outcomes(error, recall=recall),
+        )
+        assert main(["demo"]) == status
+        shown = capsys.readouterr().out
+        assert said in shown and "after batches 25, 47, 69 of 80" in shown
+        assert told(capsys, "demo", status=status)["kept"] is (status == 0)
+
+
+# -- clean ------------------------------------------------------------------------------------------------------------
+
+
+def test_clean(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, checkpoint in (("over", ""), ("resumable", str(tmp_path))):
+        claim(root / name, graph="talkers", checkpoint=checkpoint)
+        release(root / name)
+    (root / "strange").mkdir()
+    claim(root / "living", graph="talkers")
+    found = told(capsys, "clean", "--dry-run")
+    assert (found["root"], found["removed"], found["dry_run"]) == (str(root), [str(root / "over")], True)
+    assert sorted(os.listdir(root)) == ["living", "over", "resumable", "strange"]
+    assert main(["clean"]) == 0
+    said = capsys.readouterr().out.replace("\n", "")
+    assert f"removed: {root / 'over'}".replace(" ", "") in said.replace(" ", "")
+    assert "1 folders removed" in said and "3 kept" in said
+    assert sorted(os.listdir(root)) == ["living", "resumable", "strange"]
+    found = told(capsys, "clean", "--all")
+    assert found["removed"] == [str(root / "resumable")]
+    assert found["kept"][str(root / "strange")] == "it is not a state folder of ours"
+    assert sorted(os.listdir(root)) == ["living", "strange"]
+
+
+def test_clean_of_a_named_folder_looks_nowhere_else(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in (root, tmp_path / "other"):
+        claim(place / "over", graph="talkers")
+        release(place / "over")
+    assert told(capsys, "clean", str(tmp_path / "other"))["removed"] == [str(tmp_path / "other" / "over")]
+    assert (root / "over").is_dir()
+    assert told(capsys, "clean", str(tmp_path / "none"))["removed"] == []
+
+
+# -- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(doctor, "java_found", lambda: Java(fine=True, found="java, Java 17"))
+    found = told(capsys, "doctor")
+    assert found["fine"] is True
+    whats = [finding["what"] for finding in found["findings"]]
+    assert {"Python", "pyspark", "pyarrow", "numba", "Memory for state", "Cores"} <= {*whats}
+    assert main(["doctor"]) == 0
+    assert "All is well." in capsys.readouterr().out
+    monkeypatch.setattr(doctor, "_PACKAGES", ("pyarrow", "no-such-package"))
+    found = told(capsys, "doctor", status=1)
+    (missing,) = (finding for finding in found["findings"] if not finding["fine"])
+    assert (missing["what"], missing["found"]) == ("no-such-package", "not installed")
+    assert missing["to_do"]
+    assert main(["doctor"]) == 1
+    assert "Something is missing; see above." in capsys.readouterr().out
+    assert list(root.iterdir()) == []
+
+
+# -- soak -------------------------------------------------------------------------------------------------------------
+
+
+def test_soak(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "soak", "--schedules", "4", "--seed", "11")
+    assert (found["first_seed"], found["schedules"], found["broken"]) == (11, 4, {})
+    assert sum(found["operators"].values()) > 0 and sum(found["faults"].values()) > 0
+    assert main(["soak", "--schedules", "1", "--seed", "11"]) == 0
+    said = capsys.readouterr().out
+    assert "1 schedules with " in said and "every promise was kept" in said.replace("\n", " ")
+    assert list(root.iterdir()) == []
+
+
+# -- reproduce --------------------------------------------------------------------------------------------------------
+
+SMALL = Size(
+    failures=(0, 1), samples=3, thetas=(1_000.0,), batches=2, tuples_per_batch=200, limits=(50.0,), items=2_000
+)
+
+
+def test_reproduce_theorems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reproduction, "QUICK", SMALL)
+    words = ["reproduce", "af", "--quick", "--only", "theorems", "--directory", str(tmp_path / "run")]
+    found = told(capsys, *words)
+    assert found["checks"] == {"theorem 1: Count-Min with compensation": True, "theorem 2: ripple join": True}
+    assert (found["quick"], found["seed"], len(found["tables"]["theorems"])) == (True, 1, 2)
+    assert {"manifest.json", "theorems.parquet", "report.html"} <= {*os.listdir(tmp_path / "run")}
+    assert pq.read_table(tmp_path / "run" / "theorems.parquet").num_rows == 2
+
+
+@pytest.mark.spark
+def test_reproduce_on_spark(
+    spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reproduction, "QUICK", SMALL)
+    before = {*default_root().glob("reproduce-*")}
+    found = told(capsys, "reproduce", "af", "--quick", "--only", "theta", "--directory", str(tmp_path / "theta"))
+    assert [row["theta"] for row in found["tables"]["theta"]] == [1_000.0, None]  # infinite: without backups
+    assert all(row["tuples_per_s"] > 0 for row in found["tables"]["theta"])
+    assert main(["reproduce", "af", "--quick", "--only", "items", "--directory", str(tmp_path / "items")]) == 0
+    assert "holds: receiver: nothing lost without failures" in capsys.readouterr().out
+    (row,) = pq.read_table(tmp_path / "items" / "items.parquet").to_pylist()
+    assert (row["items"], row["lost"]) == (50.0, 0)
+    assert {*default_root().glob("reproduce-*")} <= before
