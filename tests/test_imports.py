@@ -1,4 +1,4 @@
-"""Who may import whom: the packages form layers, and imports go only from a layer to a later one.
+"""Who may import whom: packages form layers, imports go only from a layer to a later one, and no modules in a circle.
 
 The rule is read off the source with `ast`, so it also sees imports inside functions, under `TYPE_CHECKING`,
 and `import_module("spillway.…")` with a literal name. A name computed at run time is not seen.
@@ -95,6 +95,87 @@ def violations(root: Path) -> list[str]:
                 continue
             found.append(f"{relative}:{asked.line}: {importer} {problem}")
     return found
+
+
+def circles(root: Path) -> list[str]:
+    """Modules of the package at `root` that import each other, each circle as one line of text.
+
+    That Python runs a package's `__init__` before any of its modules is no import of that module's own.
+    """
+    modules = {
+        ".".join([root.name, *path.relative_to(root).with_suffix("").parts]): path for path in root.rglob("*.py")
+    }
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    asked = {
+        name: sorted({found for asked in imports_of(path, root) if (found := _module(asked.module, modules))})
+        for name, path in sorted(modules.items())
+    }
+    found: list[str] = []
+    finished: set[str] = set()
+
+    def follow(name: str, path: list[str]) -> None:
+        if name in path:
+            found.append(" -> ".join([*path[path.index(name) :], name]))
+        elif name not in finished:
+            for imported in asked[name]:
+                follow(imported, [*path, name])
+            finished.add(name)
+
+    for name in asked:
+        follow(name, [])
+    return found
+
+
+def _module(name: str, modules: dict[str, Path]) -> str | None:
+    """The module that has a name in it, or is it; none of ours if there is none."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def test_no_modules_import_each_other() -> None:
+    assert not circles(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("files", "circle"),
+    [
+        (
+            {"state/a.py": "from spillway.state.b import B", "state/b.py": "from spillway.state.a import A"},
+            "spillway.state.a -> spillway.state.b -> spillway.state.a",
+        ),
+        (
+            {"state/a.py": "import spillway.state.b", "state/b.py": "if TYPE_CHECKING:\n    from .a import A"},
+            "spillway.state.a -> spillway.state.b -> spillway.state.a",
+        ),
+        (
+            {"state/a.py": "from . import b", "state/b.py": "def f():\n    from spillway.state import a"},
+            "spillway.state.a -> spillway.state.b -> spillway.state.a",
+        ),
+        (
+            {"a.py": "from spillway import b", "b.py": "import spillway.c", "c.py": "from .a import A"},
+            "spillway.a -> spillway.b -> spillway.c -> spillway.a",
+        ),
+        (
+            {"state/__init__.py": "from spillway.state.a import A", "state/a.py": "from spillway.state import A"},
+            "spillway.state -> spillway.state.a -> spillway.state",
+        ),
+    ],
+)
+def test_a_circle_is_caught(tmp_path: Path, files: dict[str, str], circle: str) -> None:
+    assert circles(package(tmp_path, files)) == [circle]
+
+
+def test_what_only_looks_like_a_circle_passes(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "from spillway.state import A",
+        "state/__init__.py": "from spillway.state.a import A",
+        "state/a.py": "from spillway.state.b import B\nfrom spillway.state.c import C",
+        "state/b.py": "from spillway.state.c import C\nimport math",
+        "state/c.py": "from .d import D",
+        "state/d.py": "",
+    }
+    assert not circles(package(tmp_path, files))
 
 
 def test_every_import_goes_to_a_later_layer() -> None:

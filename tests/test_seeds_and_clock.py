@@ -21,7 +21,7 @@ class TestSeeds:
         bits = generator(7, "trial", 3).bit_generator.random_raw(3).tolist()
         assert bits == [0x44E000559B2B8903, 0x942830943F5D6573, 0x8844F25FB0CC61DB]
 
-    def test_another_process_draws_the_same(self) -> None:
+    def test_another_process_gets_the_same(self) -> None:
         program = "from spillway.seeds import generator; print(generator(5, 'loss', 'a').integers(2**62))"
         said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
         assert int(said) == generator(5, "loss", "a").integers(2**62)
@@ -31,17 +31,17 @@ class TestSeeds:
         self, seed: int, names: list[str | int], others: list[str | int]
     ) -> None:
         same = [(type(name), name) for name in names] == [(type(name), name) for name in others]
-        drawn = generator(seed, *names).integers(2**62, size=2)
-        assert np.array_equal(drawn, generator(seed, *others).integers(2**62, size=2)) == same
+        numbers = generator(seed, *names).integers(2**62, size=2)
+        assert np.array_equal(numbers, generator(seed, *others).integers(2**62, size=2)) == same
 
     @given(st.integers(0, 2**128), st.integers(0, 2**128), NAMES)
     def test_streams_agree_exactly_when_their_seeds_do(self, seed: int, other: int, names: list[str | int]) -> None:
-        drawn = generator(seed, *names).integers(2**62, size=2)
-        assert np.array_equal(drawn, generator(other, *names).integers(2**62, size=2)) == (seed == other)
+        numbers = generator(seed, *names).integers(2**62, size=2)
+        assert np.array_equal(numbers, generator(other, *names).integers(2**62, size=2)) == (seed == other)
 
     def test_streams_of_neighbouring_names_are_unrelated(self) -> None:
-        draws = np.stack([generator(0, "trial", index).random(4_000) for index in range(8)])  # (streams, draws)
-        correlation = np.corrcoef(draws) - np.eye(len(draws))
+        numbers = np.stack([generator(0, "trial", index).random(4_000) for index in range(8)])  # (streams, numbers)
+        correlation = np.corrcoef(numbers) - np.eye(len(numbers))
         # Five standard deviations of a correlation of 4,000 independent pairs.
         assert np.abs(correlation).max() < 5 / np.sqrt(4_000)
 

@@ -37,7 +37,7 @@ class SpillwayError(Exception):
     """The root: catch this to catch everything Spillway raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, self.__dict__)
+        return rebuild, (type(self), self.args, self.__dict__)
 
 
 class GraphError(SpillwayError):
@@ -106,7 +106,8 @@ class RecordsWarning(UserWarning):
     """A run's records cannot be written just now; the run and its promises are not touched by that."""
 
 
-def _rebuild(kind: type[SpillwayError], args: tuple[Any, ...], fields: dict[str, Any]) -> SpillwayError:
+def rebuild(kind: type[SpillwayError], args: tuple[Any, ...], fields: dict[str, Any]) -> SpillwayError:
+    """The error again, from its message and its fields."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(fields)

@@ -1,7 +1,7 @@
 """Randomness, passed in: every random stream has a name, and streams of different names are independent.
 
 `generator(seed, "trial", 7, "loss")` is the same stream on every machine and in every process, whichever
-streams were drawn before it and however the work was split over tasks. Adding a consumer under a new name
+streams were used before it and however the work was split over tasks. Adding a consumer under a new name
 changes no existing one, so a seed that showed a failure keeps showing it.
 
 The names are digested to 128 bits with blake2b (Python's own `hash` differs from process to process); the

@@ -173,12 +173,12 @@ class TestHeavyTail:
     @pytest.mark.parametrize("ranks", [1, 2, 1000])
     def test_ranks_follow_their_density(self, exponent: float, ranks: int) -> None:
         count = 40_000
-        drawn = heavy_tailed(generator(1, "tail"), count, ranks=ranks, exponent=exponent)
-        assert drawn.min() >= 0 and drawn.max() < ranks
+        sampled = heavy_tailed(generator(1, "tail"), count, ranks=ranks, exponent=exponent)
+        assert sampled.min() >= 0 and sampled.max() < ranks
         edges = np.arange(1, ranks + 2, dtype=float)
         mass = np.log(edges) if abs(exponent - 1) < 1e-6 else edges ** (1 - exponent) / (1 - exponent)
         share = np.diff(mass) / (mass[-1] - mass[0])
-        found = np.bincount(drawn, minlength=ranks) / count
+        found = np.bincount(sampled, minlength=ranks) / count
         assert np.abs(found - share).max() < 5 * np.sqrt(0.25 / count)
 
     def test_neighbours_of_one_are_like_one(self) -> None:

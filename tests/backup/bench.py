@@ -15,7 +15,7 @@ from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import ManualClock
-from spillway.files.folders import Files, LocalFiles
+from spillway.files.folders import Folder, LocalFolder
 from spillway.graph.protections import Protection
 from spillway.records.progress import ShardProgress
 from spillway.state.primitives import Metric, Vector
@@ -43,6 +43,7 @@ class Hooks:
     def __init__(self, vector: Vector, *, custom: bool, divergence: float | None) -> None:
         self.vector = vector
         self.losses: list[Loss] = []
+        self.mended = 0
         self._custom = custom
         self._divergence = divergence
 
@@ -59,6 +60,9 @@ class Hooks:
     def custom_recover(self, table: pa.Table) -> None:
         self.vector.set(np.arange(self.vector.length), np.asarray(table["value"]))
 
+    def mend(self) -> None:
+        self.mended += 1
+
     def spread(self) -> Spread:
         return spread_of({"vector": self.vector}, own_divergence=self.own_divergence)
 
@@ -74,7 +78,7 @@ class Bench:
         folder: Path,
         protection: Protection,
         *,
-        files: Files | None = None,
+        files: Folder | None = None,
         metric: Metric = "l1",
         length: int = 64,
         shards: int = 1,
@@ -83,7 +87,7 @@ class Bench:
     ) -> None:
         self.state = folder / "state"
         self.backups = folder / "backups"
-        self.files = files or LocalFiles(self.backups)
+        self.files = files or LocalFolder(self.backups)
         self.protection = protection
         self.clock = ManualClock(now_s=1e9)
         self.steps: list[Step] = []

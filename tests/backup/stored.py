@@ -7,7 +7,7 @@ import numpy as np
 from spillway.backup.manifest import Record
 from spillway.backup.segments import Chunks
 from spillway.backup.store import Coming, Moment, Restored, ShardStore
-from spillway.files.folders import Files
+from spillway.files.folders import Folder
 from spillway.state.kernels import CHUNK_BYTES, CHUNK_CELLS
 
 Content = dict[tuple[int, int], int]  # (array, chunk): the byte that fills it
@@ -15,7 +15,7 @@ Content = dict[tuple[int, int], int]  # (array, chunk): the byte that fills it
 ARRAYS = 2
 
 
-def new_store(files: Files) -> ShardStore:
+def new_store(files: Folder) -> ShardStore:
     return ShardStore(
         files, graph="graph", operator="flows", shard=0, meaning={"state": "Vector"}, protection="Exact", arrays=ARRAYS
     )
@@ -28,7 +28,7 @@ def moment(batch: int, *, failures: int = 0) -> Moment:
 class Stored:
     """A store and what it should hold."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Folder) -> None:
         self.files = files
         self.store = new_store(files)
         self.content: Content = {}

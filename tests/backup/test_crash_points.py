@@ -89,7 +89,7 @@ def test_damage_is_told_whoever_goes_on(folder: Path) -> None:
         if not point.torn:
             run = after_kill(world, point, {}, folder / "on", GoOn.ANEW)
             run.step()
-            if not run.local.progress[0].damage:
+            if not run.local.records()[0].damage:
                 silent.append(str(point))
             shutil.rmtree(folder / "on")
     assert not silent, f"nobody was told of the damage after {len(silent)} kills:\n" + "\n".join(silent[:5])

@@ -10,7 +10,7 @@ from tests.backup.bench import KilledError
 from tests.backup.stored import Content, Stored, content_of, moment, new_store
 
 from spillway.backup.store import ShardStore
-from spillway.files.folders import LocalFiles, open_files
+from spillway.files.folders import LocalFolder, open_folder
 from spillway.soak.faulty_files import FaultyFiles, Trap
 from spillway.state.kernels import CHUNK_BYTES
 
@@ -50,7 +50,7 @@ def fill_with(byte: int) -> Damage:
 @pytest.fixture
 def stored(tmp_path: Path) -> Stored:
     """A whole backup and three changed ones, of batches 0 to 3."""
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     for batch, layer in enumerate(LAYERS):
         assert stored.save(batch, layer).kind == ("changed" if batch else "whole")
     return stored
@@ -143,7 +143,7 @@ def test_a_segment_of_another_attempt_of_the_batch_holds_nothing(tmp_path: Path,
 
 def test_a_segment_of_another_shard_holds_nothing(tmp_path: Path, stored: Stored) -> None:
     other = ShardStore(
-        LocalFiles(tmp_path / "other"),
+        LocalFolder(tmp_path / "other"),
         graph="graph",
         operator="flows",
         shard=1,
@@ -153,7 +153,7 @@ def test_a_segment_of_another_shard_holds_nothing(tmp_path: Path, stored: Stored
     )
     other.born()
     twin = Stored.__new__(Stored)
-    twin.store, twin.content, twin.after, twin.files = other, {}, -1, LocalFiles(tmp_path / "other")
+    twin.store, twin.content, twin.after, twin.files = other, {}, -1, LocalFolder(tmp_path / "other")
     name = twin.save(0, WHOLE).name
     assert name == segments(stored)[0]
     shutil.copy(tmp_path / "other" / name, tmp_path / name)
@@ -236,7 +236,7 @@ def test_both_manifests_lost_gives_nothing_back_and_says_so(tmp_path: Path, stor
 
 
 def test_a_damaged_table_falls_back_to_the_one_before(tmp_path: Path) -> None:
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     tables = [pa.table({"x": [batch]}) for batch in range(2)]
     for batch, table in enumerate(tables):
         stored.store.save_table(table, stored.store.coming(batch=batch, after=batch - 1, failures=0), moment(batch))
@@ -251,7 +251,7 @@ def test_a_damaged_table_falls_back_to_the_one_before(tmp_path: Path) -> None:
 
 
 def test_a_table_never_stands_in_for_chunks(tmp_path: Path) -> None:
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     stored.store.save_table(pa.table({"x": [1]}), stored.store.coming(batch=0, after=-1, failures=0), moment(0))
     stored.after = 0
     stored.save(1, {(0, 0): 210, (0, 1): 211})
@@ -261,7 +261,7 @@ def test_a_table_never_stands_in_for_chunks(tmp_path: Path) -> None:
 
 
 def test_chunks_stand_in_for_a_table_as_chunks(tmp_path: Path) -> None:
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     stored.save(0, WHOLE)
     stored.store.save_table(pa.table({"x": [1]}), stored.store.coming(batch=1, after=0, failures=0), moment(1))
     garble(tmp_path / segments(stored)[-1])
@@ -273,7 +273,7 @@ def test_chunks_stand_in_for_a_table_as_chunks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("operation", range(12))
 def test_a_kill_at_any_file_operation_leaves_the_old_backups_or_the_new(operation: int, done: bool) -> None:
     disk = FaultyFiles(name="killed")
-    stored = Stored(open_files(disk.address, "shard"))
+    stored = Stored(open_folder(disk.address, "shard"))
     batch = 12
     for earlier in range(batch):
         stored.save(earlier, {(0, 0): earlier})

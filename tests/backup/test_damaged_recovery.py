@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.backup.bench import Bench, total
 
@@ -71,6 +72,27 @@ def test_a_missing_segment(bench: Bench, which: int) -> None:
     bench.lose_memory()
     assert bench.apply(4, {}).damage == ""
     assert bench.values == expected
+
+
+def test_what_is_mended_is_backed_up_and_is_mended_once(bench: Bench) -> None:
+    segments(bench)[2].unlink()
+    bench.lose_memory()
+    bench.hooks.mend = lambda: bench.vector.set(np.array([5]), 40)  # type: ignore[method-assign]
+    bench.apply(3, {})
+    assert bench.manifest.records[-1].batch == 2, "the next recovery is from what this one saved"
+    bench.lose_memory()
+    bench.apply(4, {})
+    assert bench.values == total(BASE, {0: 76, 5: 39})
+    assert (bench.hooks.mended, bench.loss.damage) == (0, "")
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_only_what_is_damaged_is_mended(bench: Bench, damaged: bool) -> None:
+    if damaged:
+        flip_payload(segments(bench)[2], cell_value=88)
+    bench.lose_memory()
+    bench.apply(3, {})
+    assert bench.hooks.mended == damaged
 
 
 def test_damage_is_reported_though_the_attempt_that_recovered_died(bench: Bench) -> None:

@@ -29,7 +29,7 @@ def make(piece: int) -> pa.RecordBatch:
 def build() -> sw.Graph:
     graph = sw.Graph("damaged", shards=1)
     feed = sw.Generator(make=make, schema=SCHEMA, pieces=3)
-    counted = graph.add(sw.Count("count", key="word", protect=sw.Exact()), graph.source("words", feed))
+    counted = graph.add(sw.operators.Count("count", key="word", protect=sw.Exact()), graph.source("words", feed))
     graph.sink("out", counted, sw.Discard())
     return graph
 
@@ -56,7 +56,7 @@ def recover(folder: Path, state: Path) -> tuple[dict[str, int], str, int]:
         assert {word: count for word, count in zip(WORDS, looked_up.tolist(), strict=True) if count} == {
             word: count for word, count in found.items() if count
         }
-        return found, run.progress[0].damage, run.progress[0].lost_chunks
+        return found, run.records()[0].damage, run.records()[0].lost_chunks
 
 
 def copy_of(backups: Path, folder: Path) -> list[Path]:

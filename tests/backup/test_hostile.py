@@ -13,7 +13,7 @@ from tests.backup.bench import Bench, listing
 from tests.backup.stored import Stored, content_of, moment, new_store
 
 import spillway.backup
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.graph.protections import Exact
 
 
@@ -79,7 +79,7 @@ def test_ordinary_backups_are_read_without_unpickling(tmp_path: Path, watch: Wat
 
 
 def test_a_table_with_a_bomb_in_its_schema_is_only_data(tmp_path: Path, watch: Watch) -> None:
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     schema = pa.schema([pa.field("value", pa.int64(), metadata=HOSTILE)], metadata={"pickle": BOMB})
     table = pa.Table.from_arrays([pa.array([1, 2])], schema=schema)
     stored.store.save_table(table, stored.store.coming(batch=0, after=-1, failures=0), moment(0))
@@ -91,7 +91,7 @@ def test_a_table_with_a_bomb_in_its_schema_is_only_data(tmp_path: Path, watch: W
 
 @pytest.mark.parametrize("content", [BOMB, pickle.dumps({"format": 1}), b"\x80\x05."])
 def test_files_that_are_pickles_are_damaged_files(tmp_path: Path, watch: Watch, content: bytes) -> None:
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     for batch in range(2):
         stored.save(batch, {(0, batch): 1})
     segments = sorted(tmp_path.glob("segment-*"))

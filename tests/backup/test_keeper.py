@@ -11,7 +11,7 @@ from tests.backup.bench import Bench, listing, total
 from spillway.backup.keeper import Step
 from spillway.backup.reach import NOT_NOTED
 from spillway.errors import BackupError, BoundLostError, StaleAttemptError
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection
 
 A, B, C, D = {0: 1, 20: 5}, {0: 2, 21: 7}, {1: 4}, {63: 9}
@@ -266,7 +266,7 @@ def test_memory_half_filled_by_another_run_is_emptied_first(tmp_path: Path) -> N
         bench.apply(2, C)
     assert bench.values == total(A, B) and bench.shard.version == -1
     elsewhere = Bench(tmp_path, Exact())
-    elsewhere.files = LocalFiles(tmp_path / "elsewhere")
+    elsewhere.files = LocalFolder(tmp_path / "elsewhere")
     elsewhere.open()
     elsewhere.apply(0, D)
     assert elsewhere.values == D
@@ -337,7 +337,7 @@ def test_a_folder_that_knows_nothing_of_the_shard_is_not_taken_for_a_fresh_start
     bench = Bench(tmp_path, Exact())
     bench.apply(0, A)
     bench.lose_memory()
-    bench.files = LocalFiles(tmp_path / "elsewhere")
+    bench.files = LocalFolder(tmp_path / "elsewhere")
     bench.open()
     with pytest.raises(BoundLostError, match="has no record of it, though the run is at batch 1"):
         bench.apply(1, B)

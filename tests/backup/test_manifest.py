@@ -11,7 +11,7 @@ from spillway.backup import manifest as manifests
 from spillway.backup.manifest import Manifest, Record, Standing, read_newest
 from spillway.errors import ForeignBackupError, NewerFormatError
 from spillway.files.envelope import envelope_checksum
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 
 RECORD = Record(
     name=manifests.segment_name(batch=4, number=2),
@@ -36,37 +36,37 @@ NEW = replace(OLD, number=2, failures=1, records=(RECORD,))
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> LocalFiles:
-    files = LocalFiles(tmp_path)
+def files(tmp_path: Path) -> LocalFolder:
+    files = LocalFolder(tmp_path)
     manifests.write(files, OLD)
     manifests.write(files, NEW)
     return files
 
 
-def read(files: LocalFiles, *, graph: str = "graph", operator: str = "flows", shard: int = 3) -> Manifest | None:
+def read(files: LocalFolder, *, graph: str = "graph", operator: str = "flows", shard: int = 3) -> Manifest | None:
     return read_newest(files, graph=graph, operator=operator, shard=shard, meaning=MEANING)
 
 
 FALLEN_BACK = replace(OLD, damaged=1, failures=OLD.failures + 1)
 
 
-def test_the_newest_counts(files: LocalFiles) -> None:
+def test_the_newest_counts(files: LocalFolder) -> None:
     assert read(files) == NEW
 
 
 def test_an_empty_or_missing_folder_has_none(tmp_path: Path) -> None:
-    assert read(LocalFiles(tmp_path)) is None
-    assert read(LocalFiles(tmp_path / "missing")) is None
+    assert read(LocalFolder(tmp_path)) is None
+    assert read(LocalFolder(tmp_path / "missing")) is None
 
 
 def test_infinite_and_undefined_divergences_are_kept(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = LocalFolder(tmp_path)
     manifests.write(files, replace(NEW, records=(replace(RECORD, divergence=float("inf")),)))
     found = read(files)
     assert found is not None and found.records[0].divergence == float("inf")
 
 
-def test_every_truncation_of_the_newest_falls_back_to_the_one_before(tmp_path: Path, files: LocalFiles) -> None:
+def test_every_truncation_of_the_newest_falls_back_to_the_one_before(tmp_path: Path, files: LocalFolder) -> None:
     data = files.read(NEW.name)
     for length in range(len(data)):
         (tmp_path / NEW.name).write_bytes(data[:length])
@@ -74,7 +74,7 @@ def test_every_truncation_of_the_newest_falls_back_to_the_one_before(tmp_path: P
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xFF])
-def test_every_byte_of_the_newest_flipped(tmp_path: Path, files: LocalFiles, flip: int) -> None:
+def test_every_byte_of_the_newest_flipped(tmp_path: Path, files: LocalFolder, flip: int) -> None:
     data = files.read(NEW.name)
     for at in range(len(data)):
         damaged = bytearray(data)
@@ -84,12 +84,12 @@ def test_every_byte_of_the_newest_flipped(tmp_path: Path, files: LocalFiles, fli
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{}", b"[]", b"null", b'{"format": 1, "body": 3, "checksum": "x"}', b"\xff"])
-def test_garbage_falls_back(tmp_path: Path, files: LocalFiles, garbage: bytes) -> None:
+def test_garbage_falls_back(tmp_path: Path, files: LocalFolder, garbage: bytes) -> None:
     (tmp_path / NEW.name).write_bytes(garbage)
     assert read(files) == FALLEN_BACK
 
 
-def test_that_a_manifest_was_damaged_is_kept_by_its_successors(tmp_path: Path, files: LocalFiles) -> None:
+def test_that_a_manifest_was_damaged_is_kept_by_its_successors(tmp_path: Path, files: LocalFolder) -> None:
     (tmp_path / NEW.name).write_bytes(b"")
     found = read(files)
     assert found is not None
@@ -97,7 +97,7 @@ def test_that_a_manifest_was_damaged_is_kept_by_its_successors(tmp_path: Path, f
     assert read(files) == replace(FALLEN_BACK, number=3)
 
 
-def test_none_readable_is_said(tmp_path: Path, files: LocalFiles) -> None:
+def test_none_readable_is_said(tmp_path: Path, files: LocalFolder) -> None:
     for name in files.names():
         (tmp_path / name).write_bytes(b"?")
     before = listing(tmp_path)
@@ -110,7 +110,7 @@ def test_none_readable_is_said(tmp_path: Path, files: LocalFiles) -> None:
     ("graph", "operator", "shard"), [("other", "flows", 3), ("graph", "x", 3), ("graph", "flows", 0)]
 )
 def test_another_graphs_backups_are_refused(
-    tmp_path: Path, files: LocalFiles, graph: str, operator: str, shard: int
+    tmp_path: Path, files: LocalFolder, graph: str, operator: str, shard: int
 ) -> None:
     before = listing(tmp_path)
     with pytest.raises(ForeignBackupError, match="were written by another graph"):
@@ -118,14 +118,14 @@ def test_another_graphs_backups_are_refused(
     assert listing(tmp_path) == before
 
 
-def test_another_meaning_is_refused(tmp_path: Path, files: LocalFiles) -> None:
+def test_another_meaning_is_refused(tmp_path: Path, files: LocalFolder) -> None:
     before = listing(tmp_path)
     with pytest.raises(ForeignBackupError, match=r"'flows' means .* written: state was Vector and is Matrix. Put it"):
         read_newest(files, graph="graph", operator="flows", shard=3, meaning={**MEANING, "state": "Matrix"})
     assert listing(tmp_path) == before
 
 
-def test_an_older_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_format_is_refused(tmp_path: Path, files: LocalFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(manifests, "FORMAT", 2)
         manifests.write(files, replace(NEW, number=3))
@@ -137,7 +137,7 @@ def test_an_older_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypat
     assert listing(tmp_path) == before
 
 
-def test_a_newer_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_format_is_refused(tmp_path: Path, files: LocalFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(manifests, "FORMAT", 7)
         manifests.write(files, replace(NEW, number=3))
@@ -147,7 +147,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, files: LocalFiles, monkeypatc
     assert listing(tmp_path) == before
 
 
-def test_a_newer_format_may_have_any_body(tmp_path: Path, files: LocalFiles) -> None:
+def test_a_newer_format_may_have_any_body(tmp_path: Path, files: LocalFolder) -> None:
     body = "not even JSON"
     envelope = {"format": 9, "checksum": envelope_checksum(9, body), "body": body}
     (tmp_path / "manifest-00000003.json").write_text(json.dumps(envelope))
@@ -156,7 +156,7 @@ def test_a_newer_format_may_have_any_body(tmp_path: Path, files: LocalFiles) -> 
 
 
 def test_numbers_of_more_digits_are_newer(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = LocalFolder(tmp_path)
     manifests.write(files, replace(NEW, number=99_999_999))
     manifests.write(files, replace(NEW, number=100_000_000, failures=5))
     found = read(files)

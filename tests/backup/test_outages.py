@@ -11,7 +11,7 @@ import pytest
 from tests.backup.bench import Bench, Changes, KilledError, listing, total
 
 from spillway.errors import BoundLostError
-from spillway.files.folders import LocalFiles, open_files
+from spillway.files.folders import LocalFolder, open_folder
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Protection
 from spillway.soak.faulty_files import FaultyFiles, Trap
 
@@ -55,7 +55,7 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
 
 
 def test_a_disk_that_is_really_full(tmp_path: Path, mount: Mount) -> None:
-    bench = Bench(tmp_path, Exact(), length=8000, files=LocalFiles(mount.folder / "shard"))
+    bench = Bench(tmp_path, Exact(), length=8000, files=LocalFolder(mount.folder / "shard"))
     with pytest.raises(BoundLostError, match=r"operator 'bench', shard 0.*No space left on device.*not committed"):
         bench.apply(0, {0: 1})  # 64 kB do not fit
     assert sorted(listing(mount.folder)) == ["shard/manifest-00000001.json"]  # that it exists, and nothing half-written
@@ -76,7 +76,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path, mount: Mount) -> None:
 
 
 def test_a_folder_that_is_really_read_only(tmp_path: Path, mount: Mount) -> None:
-    bench = Bench(tmp_path, Exact(), files=LocalFiles(mount.folder / "shard"))
+    bench = Bench(tmp_path, Exact(), files=LocalFolder(mount.folder / "shard"))
     bench.apply(0, {0: 1})
     mount.change("ro")
     before = listing(mount.folder)
@@ -120,7 +120,7 @@ def test_a_folder_that_is_gone_with_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("memory_lost", [False, True])
 def test_a_full_disk_at_any_write(tmp_path: Path, disk: FaultyFiles, protection: Protection, memory_lost: bool) -> None:
     """Every batch meets a full disk at its first write, then at its second, and so on until it goes through."""
-    bench = Bench(tmp_path, protection, files=open_files(disk.address, "shard"))
+    bench = Bench(tmp_path, protection, files=open_folder(disk.address, "shard"))
     refused = 0
     for batch, changes in enumerate(BATCHES):
         if memory_lost and batch == 3:
@@ -148,7 +148,7 @@ def test_a_full_disk_at_any_write(tmp_path: Path, disk: FaultyFiles, protection:
 def test_a_store_that_cannot_be_read_just_now_costs_no_failure(
     tmp_path: Path, disk: FaultyFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(tmp_path, Exact(), files=open_files(disk.address, "shard"))
+    bench = Bench(tmp_path, Exact(), files=open_folder(disk.address, "shard"))
     bench.apply(0, {0: 1})
     bench.lose_memory()
 
@@ -212,7 +212,7 @@ def test_a_kill_at_every_file_operation(
     theta = protection.theta if isinstance(protection, Approximate) else 0.0
     operations = 0
     while True:
-        bench = Bench(tmp_path / str(operations), protection, files=open_files(disk.address, str(operations)))
+        bench = Bench(tmp_path / str(operations), protection, files=open_folder(disk.address, str(operations)))
         struck, losses = run_killed(bench, disk, [(operations, done, memory_lost)])
         if not struck:
             break
@@ -232,7 +232,7 @@ def test_two_kills_at_all_pairs_of_file_operations(tmp_path: Path, disk: FaultyF
         for gap in range(8):
             pairs += 1
             kills = [(first, gap % 2 == 0, True), (gap, gap % 3 == 0, gap % 4 != 0)]
-            bench = Bench(tmp_path / str(pairs), protection, files=open_files(disk.address, str(pairs)))
+            bench = Bench(tmp_path / str(pairs), protection, files=open_folder(disk.address, str(pairs)))
             run_killed(bench, disk, kills)
             check_result(bench, theta)
             shutil.rmtree(tmp_path / str(pairs))

@@ -67,7 +67,7 @@ def test_of_a_divergence_of_the_operators_own_nothing_is_known(tmp_path: Path) -
     assert (bench.loss.metrics, bench.loss.total_max) == (("own",), math.inf)
 
 
-class Told(sw.Count):
+class Told(sw.operators.Count):
     """A count that keeps the losses it was told of; they are shared by the copies that work on shards."""
 
     losses: list[sw.Loss]
@@ -93,8 +93,8 @@ def test_keys_that_came_after_the_backup_are_part_of_the_total(tmp_path: Path) -
         run.step()
         (loss,) = count.losses
         assert (loss.divergence_max, loss.metrics, loss.numbers, loss.total_max) == (50.0, ("max",), 0, math.inf)
-        assert lost <= loss.total_over(run.progress[1].numbers) == 400 * 50.0
-        assert [row.numbers for row in run.progress] == [400, 400, 400]
+        assert lost <= loss.total_over(run.records()[1].numbers) == 400 * 50.0
+        assert [row.numbers for row in run.records()] == [400, 400, 400]
 
 
 def test_a_total_that_the_metric_bounds_itself_needs_no_number_of_keys(tmp_path: Path) -> None:

@@ -12,21 +12,21 @@ from tests.backup.bench import listing
 from tests.backup.stored import Content, Stored, content_of, moment, new_store, save
 
 from spillway.backup.store import CHANGED_MAX, GENERATIONS
-from spillway.files.folders import Files, LocalFiles, open_files
+from spillway.files.folders import Folder, LocalFolder, open_folder
 from spillway.soak.faulty_files import FaultyFiles
 
 BIG: Content = {(array, chunk): 1 for array in (0, 1) for chunk in range(500)}
 
 
 @pytest.fixture
-def files() -> Iterator[Files]:
+def files() -> Iterator[Folder]:
     """Files in memory: no waiting for a disk."""
-    yield open_files(FaultyFiles(name="store").address, "shard")
+    yield open_folder(FaultyFiles(name="store").address, "shard")
     FaultyFiles.clear_instance_cache()
 
 
 @pytest.fixture
-def stored(files: Files) -> Stored:
+def stored(files: Folder) -> Stored:
     return Stored(files)
 
 
@@ -36,7 +36,7 @@ def test_a_shard_that_was_born_has_no_backup(stored: Stored) -> None:
     assert stored.files.names() == ["manifest-00000001.json"]
 
 
-def test_a_folder_that_nothing_was_born_in(files: Files) -> None:
+def test_a_folder_that_nothing_was_born_in(files: Folder) -> None:
     assert new_store(files).manifest() is None
     with pytest.raises(FileNotFoundError):
         new_store(files).load(batch_max=0)
@@ -56,7 +56,7 @@ Steps = st.lists(
 
 @given(steps=Steps)
 def test_any_history_reads_back_as_the_last_backup_of_each_batch(steps: list[tuple[str, Content]]) -> None:
-    files = open_files(FaultyFiles(name="history").address, "shard")
+    files = open_folder(FaultyFiles(name="history").address, "shard")
     stored = Stored(files)
     history: dict[int, Content] = {-1: {}}  # the content after each batch that has a backup
     batch, failures = 0, 0
@@ -138,7 +138,7 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     notes = {"notes.txt": b"mine", "manifest-1.json": b"mine", "segment.arrow": b"mine"}
     for name, data in notes.items():
         (tmp_path / name).write_bytes(data)
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     for batch in range(6):
         stored.save(batch, {(0, 0): batch})
     assert {name: (tmp_path / name).read_bytes() for name in notes} == notes
@@ -195,7 +195,7 @@ def test_two_processes_take_turns(stored: Stored) -> None:
 
 
 def test_loading_changes_nothing(tmp_path: Path) -> None:
-    stored = Stored(LocalFiles(tmp_path))
+    stored = Stored(LocalFolder(tmp_path))
     for batch in range(5):
         stored.save(batch, {(0, batch): batch})
     before = listing(tmp_path)

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.graph import Generator, Memory, Nothing, Protection, Windowing
-from spillway.graph.graph import Graph, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("k", pa.string()), pa.field("v", pa.int64())])
 

@@ -7,7 +7,7 @@ from tests.graph.declared import Step, chain, source
 
 from spillway.apps import APPS
 from spillway.graph import Approximate, Checkpoint, Discard, Graph, Memory, Parquet
-from spillway.graph.graph import Stream
+from spillway.graph.nodes import Stream
 
 TEXT = {
     "grep": """\

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from spillway.errors import GraphError
-from spillway.graph import Approximate, Checkpoint, Exact, Nothing, Protection
+from spillway.graph import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
+from spillway.graph.protections import Allowed
 
 THETA = "Approximate: theta is the largest divergence allowed, a number of zero or more; got "
 
@@ -58,6 +59,24 @@ def test_a_protection_is_checked(make: Callable[[], Protection], message: str) -
 def test_a_protection_says_what_it_is(protection: Protection, says: str, keeps: bool) -> None:
     assert protection.describe() == says
     assert protection.keeps_backups == keeps
+
+
+@pytest.mark.parametrize(
+    ("protection", "loses_nothing", "loss_max", "allows"),
+    [
+        (Nothing(), False, math.inf, Allowed()),
+        (Checkpoint(1), False, math.inf, Allowed()),
+        (Approximate(5.0, items=3, unacked=2), False, 5.0, Allowed(theta=5.0, items=3, unacked=2)),
+        (Approximate(0.0), False, 0.0, Allowed()),  # what no metric measures may still be lost
+        (Exact(), True, 0.0, Allowed()),
+        (Exact(items=True), True, 0.0, Allowed()),
+        (UpstreamBackup(1), True, 0.0, Allowed()),
+    ],
+)
+def test_a_protection_says_what_may_be_lost(
+    protection: Protection, loses_nothing: bool, loss_max: float, allows: Allowed
+) -> None:
+    assert (protection.loses_nothing, protection.loss_max, protection.allows) == (loses_nothing, loss_max, allows)
 
 
 def test_an_interval_is_of_tuples_or_of_time() -> None:

@@ -8,7 +8,7 @@ from tests.graph.declared import SCHEMA, Step, chain, feed, source
 
 from spillway.errors import GraphError
 from spillway.graph import Console, Discard, ForEachBatch, Graph, Hopping, Memory, Parquet, Sliding
-from spillway.graph.graph import Stream
+from spillway.graph.nodes import Stream
 
 INT32_SEQ = pa.schema([("seq", pa.int32())])
 TWICE = pa.schema([("seq", pa.int64()), ("v", pa.int64()), ("v", pa.string())])

@@ -7,7 +7,7 @@ import pytest
 
 from spillway.errors import GraphError
 from spillway.graph import Graph, Memory
-from spillway.graph.graph import Source, Stream
+from spillway.graph.nodes import Source, Stream
 from spillway.graph.spark_types import ARROW_OF, arrow_schema, spark_schema
 
 

@@ -6,7 +6,8 @@ import pytest
 from tests.graph.declared import Step, chain, source
 
 from spillway.graph import Decaying, Graph, Hopping, Memory, Sliding, Windowing
-from spillway.graph.graph import CheckedGraph, Stream
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Stream
 from spillway.graph.stages import Stage, stage_of, stages
 
 

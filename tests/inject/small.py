@@ -10,10 +10,10 @@ from spillway.apps.bargain import APP, build
 from spillway.graph import Discard, Generator, Graph
 from spillway.graph.protections import Nothing
 from spillway.inject import Campaign
-from spillway.inject.full_trial import WholeTrials
+from spillway.inject.full_trial import FullTrials
 from spillway.inject.golden import Golden
-from spillway.inject.trial import Trials
-from spillway.operators import Operator, Out
+from spillway.inject.trial import PartialTrials
+from spillway.operators.operator import Operator, Out
 from spillway.score import Sum
 
 TUPLES = 8_000
@@ -51,10 +51,10 @@ def campaign(**changes: object) -> Campaign:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def both_ways(graph: Graph, *, starts: tuple[int, ...]) -> tuple[Trials, WholeTrials]:
+def both_ways(graph: Graph, *, starts: tuple[int, ...]) -> tuple[PartialTrials, FullTrials]:
     """Trials by parts, and trials from start to end, of the same graph."""
     golden = Golden(graph, starts=starts, settled_every=SETTLED)
-    return Trials(golden, sink="Sink", stretch_tuples=SETTLED), WholeTrials(graph, sink="Sink")
+    return PartialTrials(golden, sink="Sink", stretch_tuples=SETTLED), FullTrials(graph, sink="Sink")
 
 
 class Running(Operator):

@@ -4,20 +4,21 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.inject.small import Running, bargain, campaign, ticks
 
-from spillway.errors import GraphError, InputError, SpillwayError
+from spillway.errors import GraphError, InputError, RunError, SpillwayError
 from spillway.graph import Discard, Graph
-from spillway.inject import Assumed, Campaign, Processes, ThisProcess, plan, run_campaign
-from spillway.inject.tasks import Answer, Task, perform
-from spillway.inject.trial_maker import Lab, survey
+from spillway.inject import Assumed, plan, run_campaign
+from spillway.inject.trial_maker import TrialMaker, survey
 from spillway.operators import Select, Union
+from spillway.parallel import Processes, ThisProcess
 from spillway.records.campaign_rows import AffectedKey, TrialKey
 from spillway.score import Sum
 
@@ -28,18 +29,25 @@ class CutShortError(Exception):
     pass
 
 
-class Interrupting:
+class Interrupting(ThisProcess):
     """Performs so many tasks and then dies."""
 
     def __init__(self, after: int) -> None:
         self._left = after
 
-    def answers(self, campaign: Campaign, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
+    def completed(self, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         for task in tasks:
             if not self._left:
                 raise CutShortError
             self._left -= 1
-            yield task, perform(campaign, task)
+            yield task, work(task)
+
+
+class Dying(ThisProcess):
+    """One of its processes dies."""
+
+    def completed(self, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        raise RunError("A process died.")
 
 
 class Counting(ThisProcess):
@@ -48,8 +56,8 @@ class Counting(ThisProcess):
     def __init__(self) -> None:
         self.runs = 0
 
-    def answers(self, campaign: Campaign, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
-        for task, answer in super().answers(campaign, tasks):
+    def completed(self, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        for task, answer in super().completed(work, tasks):
             self.runs += task.runs
             yield task, answer
 
@@ -61,12 +69,12 @@ def result_of(directory: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("campaign")
-    run_campaign(plan(campaign()), directory, executor=ThisProcess())
+    run_campaign(plan(campaign()), directory, pool=ThisProcess())
     return directory
 
 
 def test_a_campaign_is_what_its_declaration_says(finished: Path) -> None:
-    records = run_campaign(plan(campaign()), finished, executor=ThisProcess())  # finished already: nothing is run
+    records = run_campaign(plan(campaign()), finished, pool=ThisProcess())  # finished already: nothing is run
     assert records.declaration.targets == ("Source", "TradeFilter", "QuoteFilter", "VWAP", "BargainIndex")
     assert len(records.trials) == 5 * 2 * 2 * 2  # targets, offsets, outages, repetitions
     assert len(records.golden) == 3
@@ -78,13 +86,13 @@ def test_a_campaign_is_what_its_declaration_says(finished: Path) -> None:
 
 
 def test_lengths_are_those_of_the_target_at_its_measured_rate() -> None:
-    lab = Lab(campaign())
+    maker = TrialMaker(campaign())
     rates = {"average": 500.0, "peak": 2200.0}
     faults = {
-        (target, rate): lab.fault(TrialKey("", target, rate, 5_000, 0.4, 0), rates)
+        (target, rate): maker.fault(TrialKey("", target, rate, 5_000, 0.4, 0), rates)
         for target in ("Source", "TradeFilter", "QuoteFilter", "VWAP") for rate in rates
     }  # fmt: skip
-    lab.close()
+    maker.close()
     assert faults["Source", "average"].length == faults["TradeFilter", "average"].length == 200
     assert faults["Source", "peak"].length == 880
     assert 0.15 * 880 < faults["VWAP", "peak"].length < 0.25 * 880  # a fifth of all tuples are trades
@@ -102,39 +110,39 @@ def test_rates_are_measured_from_the_times_of_tuples() -> None:
 def test_a_campaign_cut_short_and_resumed_gives_the_same_bytes(finished: Path, tmp_path: Path, after: int) -> None:
     planned = plan(campaign())
     with pytest.raises(CutShortError):
-        run_campaign(planned, tmp_path, executor=Interrupting(after))
+        run_campaign(planned, tmp_path, pool=Interrupting(after))
     assert not (tmp_path / "result.json").exists()
     counting = Counting()
-    run_campaign(planned, tmp_path, executor=counting)
+    run_campaign(planned, tmp_path, pool=counting)
     assert result_of(tmp_path) == result_of(finished)
     assert counting.runs < 43 or not after
 
 
-def test_every_trial_is_that_of_a_whole_run() -> None:
+def test_every_trial_is_that_of_a_full_run() -> None:
     small = campaign(offsets=(2_000,), outages_s=(0.1, 0.4), rates={"peak": 2200.0})
     rates = {"peak": 2200.0}
-    labs = Lab(small), Lab(small, whole=True)
+    makers = TrialMaker(small), TrialMaker(small, full=True)
     for target in ("Source", "TradeFilter", "VWAP", "BargainIndex"):
         keys = [[TrialKey("", target, "peak", 2_000, outage, n) for n in range(2)] for outage in small.outages_s]
-        (parts, part_seqs), (whole, whole_seqs) = (lab.try_affected(keys[1], rates) for lab in labs)
-        assert np.array_equal(part_seqs, whole_seqs)
-        parts += labs[0].try_all(keys[0], rates, part_seqs)
-        whole += labs[1].try_all(keys[0], rates, whole_seqs)
-        for part, one in zip(parts, whole, strict=True):
+        (parts, part_seqs), (full, full_seqs) = (maker.try_affected(keys[1], rates) for maker in makers)
+        assert np.array_equal(part_seqs, full_seqs)
+        parts += makers[0].try_all(keys[0], rates, part_seqs)
+        full += makers[1].try_all(keys[0], rates, full_seqs)
+        for part, one in zip(parts, full, strict=True):
             assert (part.key, part.osf, part.section_first) == (one.key, one.osf, one.section_first)
             assert (part.offset_tuples, part.outage_tuples) == (one.offset_tuples, one.outage_tuples)
             assert part.local_osf.tobytes() == one.local_osf.tobytes()
     for number in range(2):
-        left, right = (lab.golden(number, {}) for lab in labs)
+        left, right = (maker.golden(number, {}) for maker in makers)
         assert left.local_osf.tobytes() == right.local_osf.tobytes()
-    labs[0].close()
+    makers[0].close()
 
 
 def test_a_replicated_group_loses_only_what_it_would_have_put_out(tmp_path: Path) -> None:
     group = ("TradeFilter", "Aggregator", "VWAP")
     assumed = Assumed(name="twice", operators=group, how="replicated", outage_s=0.02)
     small = campaign(targets=("TradeFilter", "QuoteFilter"), rates={"peak": 2200.0}, assumed=(assumed,))
-    records = run_campaign(plan(small), tmp_path, executor=ThisProcess())
+    records = run_campaign(plan(small), tmp_path, pool=ThisProcess())
     before, after = (next(row for row in records.metrics if (row.target, row.plan) == ("TradeFilter", p))
                      for p in ("", "twice"))  # fmt: skip
     assert after.ilq < before.ilq
@@ -144,7 +152,7 @@ def test_a_replicated_group_loses_only_what_it_would_have_put_out(tmp_path: Path
 def test_operators_that_fail_together_are_a_target(tmp_path: Path) -> None:
     group = {"trades": ("TradeFilter", "Aggregator", "VWAP")}
     small = campaign(targets=("TradeFilter",), groups=group, offsets=(2_000,))
-    alone, together = run_campaign(plan(small), tmp_path, executor=ThisProcess()).metrics
+    alone, together = run_campaign(plan(small), tmp_path, pool=ThisProcess()).metrics
     # What reaches the group is what reaches the first of it.
     assert (alone.target, together.target) == ("TradeFilter", "trades")
     assert (alone.ilq, alone.rlq_sections, alone.qs) == (together.ilq, together.rlq_sections, together.qs)
@@ -159,7 +167,7 @@ def test_operators_that_fail_together_are_a_target(tmp_path: Path) -> None:
     ],
 )
 def test_other_faults_and_protections_make_campaigns_too(tmp_path: Path, changes: dict[str, object]) -> None:
-    records = run_campaign(plan(campaign(**changes)), tmp_path, executor=ThisProcess())
+    records = run_campaign(plan(campaign(**changes)), tmp_path, pool=ThisProcess())
     assert records.metrics
     assert all(row.qs != 1.0 for row in records.metrics)
     for trial in records.trials:
@@ -168,8 +176,13 @@ def test_other_faults_and_protections_make_campaigns_too(tmp_path: Path, changes
 
 def test_processes_leave_the_same_result(finished: Path, tmp_path: Path) -> None:
     with Processes(2) as processes:
-        run_campaign(plan(campaign()), tmp_path, executor=processes)
+        run_campaign(plan(campaign()), tmp_path, pool=processes)
     assert result_of(tmp_path) == result_of(finished)
+
+
+def test_a_process_that_dies_leaves_a_campaign_to_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=f"A process died. What was done is kept in {tmp_path}: resume it."):
+        run_campaign(plan(campaign()), tmp_path, pool=Dying())
 
 
 def unsettled() -> Graph:
@@ -178,11 +191,11 @@ def unsettled() -> Graph:
     return graph
 
 
-def test_a_graph_that_promises_nothing_is_run_whole() -> None:
-    lab = Lab(campaign(input=unsettled, offsets=(200,), targets=("running",)))
-    assert "promises neither" in lab.whole_because
+def test_a_graph_that_promises_nothing_is_run_in_full() -> None:
+    maker = TrialMaker(campaign(input=unsettled, offsets=(200,), targets=("running",)))
+    assert "promises neither" in maker.full_because
     keys = [TrialKey("", "running", "peak", 200, 0.01, 0)]
-    tried, affected = lab.try_affected(keys, {"peak": 2200.0})
+    tried, affected = maker.try_affected(keys, {"peak": 2200.0})
     assert tried[0].rejoined_seq == -1
     assert affected.size
 
@@ -195,11 +208,11 @@ def repeating() -> Graph:
     return graph
 
 
-def test_tuples_that_share_a_seq_are_told_apart_by_whole_runs() -> None:
-    lab = Lab(campaign(input=repeating, offsets=(200,), score=Sum("price")))
-    assert lab.whole_because == "operator 'both' puts out several tuples of one seq"
-    (tried,), affected = lab.try_affected([TrialKey("", "one", "peak", 200, 0.01, 0)], {"peak": 2200.0})
-    right = lab.golden(0, {AffectedKey("", "one", "peak", 200): affected})
+def test_tuples_that_share_a_seq_are_told_apart_by_full_runs() -> None:
+    maker = TrialMaker(campaign(input=repeating, offsets=(200,), score=Sum("price")))
+    assert maker.full_because == "operator 'both' puts out several tuples of one seq"
+    (tried,), affected = maker.try_affected([TrialKey("", "one", "peak", 200, 0.01, 0)], {"peak": 2200.0})
+    right = maker.golden(0, {AffectedKey("", "one", "peak", 200): affected})
     assert affected.tolist() == list(range(200, 222))
     assert tried.osf == pytest.approx(right.affected_osf[0] / 2)  # one of the two is lost
 
@@ -241,7 +254,7 @@ def test_what_cannot_be_tried_is_refused_before_anything_is_written(changes: dic
 )
 def test_a_score_that_cannot_be_used_leaves_no_result(tmp_path: Path, score: object, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        run_campaign(plan(campaign(score=score)), tmp_path, executor=ThisProcess())
+        run_campaign(plan(campaign(score=score)), tmp_path, pool=ThisProcess())
     assert not any((tmp_path / name).exists() for name in RESULT)
 
 
@@ -265,8 +278,9 @@ def test_a_killed_campaign_resumes_in_another_process(finished: Path, tmp_path: 
     script = (
         "import sys; from pathlib import Path\n"
         "from tests.inject.small import campaign\n"
-        "from spillway.inject import ThisProcess, plan, run_campaign\n"
-        "run_campaign(plan(campaign()), Path(sys.argv[1]), executor=ThisProcess(),\n"
+        "from spillway.inject import plan, run_campaign\n"
+        "from spillway.parallel import ThisProcess\n"
+        "run_campaign(plan(campaign()), Path(sys.argv[1]), pool=ThisProcess(),\n"
         "             observe=lambda progress: print(progress.done, flush=True))\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as child:
@@ -276,5 +290,5 @@ def test_a_killed_campaign_resumes_in_another_process(finished: Path, tmp_path: 
                 child.send_signal(signal.SIGKILL)
                 break
     assert json.loads((tmp_path / "manifest.json").read_bytes())["ended"] == "running"
-    run_campaign(plan(campaign()), tmp_path, executor=ThisProcess())
+    run_campaign(plan(campaign()), tmp_path, pool=ThisProcess())
     assert result_of(tmp_path) == result_of(finished)

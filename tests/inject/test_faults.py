@@ -1,5 +1,6 @@
 """Fault models, the operator that strikes, and graphs with faults in them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,20 @@ from tests.inject.small import bargain
 from tests.operators.running import feed_of, running, tuples
 
 from spillway.errors import GraphError, InputError, SpillwayError
-from spillway.graph import Graph, Memory
-from spillway.inject import Duplication, Fault, Loss, Reordering, ValueCorruption, parse_fault, with_fault
-from spillway.inject.rewriting import entries
+from spillway.graph import Discard, Graph, Memory
+from spillway.inject import (
+    Duplication,
+    Fault,
+    Outage,
+    Reordering,
+    ValueCorruption,
+    faults,
+    parse_fault,
+    place,
+    with_fault,
+)
+from spillway.inject.models import MODELS, fault_model
+from spillway.inject.rewriting import entries, redraw
 from spillway.operators import Select, Union
 
 COMMON: dict[str, Any] = {"targets": ("second",), "offset": 3, "length": 4}
@@ -31,8 +43,8 @@ def after(fault: Fault, *, cut: int = 12, count: int = 12) -> pa.Table:
 
 
 @pytest.mark.parametrize("cut", [12, 5, 1])
-def test_loss_takes_a_burst_of_tuples(cut: int) -> None:
-    assert after(Loss(**COMMON), cut=cut)["seq"].to_pylist() == [0, 1, 2, 7, 8, 9, 10, 11]
+def test_an_outage_takes_a_burst_of_tuples(cut: int) -> None:
+    assert after(Outage(**COMMON), cut=cut)["seq"].to_pylist() == [0, 1, 2, 7, 8, 9, 10, 11]
 
 
 @pytest.mark.parametrize("cut", [12, 5])
@@ -65,8 +77,19 @@ def test_corruption_changes_one_column_of_the_tuples_struck(column: str) -> None
 
 def test_a_fault_at_a_source_or_an_output() -> None:
     lost = [0, 1, 2, 7, 8, 9, 10, 11]
-    assert after(Loss(targets=("source",), offset=3, length=4))["seq"].to_pylist() == lost
-    assert after(Loss(targets=("second",), offset=3, length=4, at="output"))["seq"].to_pylist() == lost
+    assert after(Outage(targets=("source",), offset=3, length=4))["seq"].to_pylist() == lost
+    assert after(Outage(targets=("second",), offset=3, length=4, at="output"))["seq"].to_pylist() == lost
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_graph_drawn_again_has_the_same_streams(durable: bool) -> None:
+    graph = Graph("loop")
+    both = graph.add(Union("both"), graph.source("source", feed_of([tuples(x=[1.0])])))
+    graph.sink("out", both, Discard())
+    graph.connect(both, "both", "in1", feedback=True, durable=durable)
+    assert redraw(graph).edges == graph.edges
+    struck = with_fault(graph, Outage(targets=("both",), offset=0, length=1))
+    assert [edge for edge in struck.edges if edge.feedback] == [edge for edge in graph.edges if edge.feedback]
 
 
 def test_tuples_of_several_inputs_are_counted_together_by_seq() -> None:
@@ -75,7 +98,7 @@ def test_tuples_of_several_inputs_are_counted_together_by_seq() -> None:
     both = Union("both")
     streams = [graph.source(name, feed_of([batch])) for name, batch in (("left", left), ("right", right))]
     graph.sink("out", graph.add(both, *streams), Memory())
-    with running(with_fault(graph, Loss(targets=("both",), offset=3, length=2))) as run:
+    with running(with_fault(graph, Outage(targets=("both",), offset=3, length=2))) as run:
         run.run()
         found = run.result("out")
     # In order: 0l 1l 2l 2r 3l 3r 4r 5r; the fourth and the fifth are lost.
@@ -97,15 +120,15 @@ def test_tuples_of_several_inputs_are_counted_together_by_seq() -> None:
 def test_operators_that_fail_together_are_struck_where_tuples_come_in(
     targets: tuple[str, ...], at: Any, struck: list[str]
 ) -> None:
-    edges = entries(bargain(), Loss(targets=targets, offset=0, length=1, at=at))
+    edges = entries(bargain(), Outage(targets=targets, offset=0, length=1, at=at))
     assert [f"{edge.stream.node}->{edge.node}" for edge in edges] == struck
 
 
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        (Loss(targets=("nothing",), offset=0, length=1), "'nothing' is no source or operator"),
-        (Loss(targets=("TradeQuote", "BargainIndex"), offset=0, length=1), "lies between"),
+        (Outage(targets=("nothing",), offset=0, length=1), "'nothing' is no source or operator"),
+        (Outage(targets=("TradeQuote", "BargainIndex"), offset=0, length=1), "lies between"),
         (ValueCorruption(targets=("VWAP",), offset=0, length=1, column="z"), "no column 'z' to corrupt"),
         (ValueCorruption(targets=("VWAP",), offset=0, length=1, column="symbol"), "is string, not a number"),
     ],
@@ -127,7 +150,7 @@ def test_a_fault_that_does_not_fit_the_graph_is_refused(fault: Fault, sentence: 
 )
 def test_a_fault_that_makes_no_sense_is_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpillwayError, match=sentence):
-        Loss(**{**COMMON, **changes})
+        Outage(**{**COMMON, **changes})
 
 
 def test_a_fault_in_one_line() -> None:
@@ -139,9 +162,29 @@ def test_a_fault_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["loss", "fire:a,offset=1,length=1", "loss:a,offset=1", "loss:a,offset=1,length=1,colour=red",
-             "loss:a,offset=1,length=0", "loss:a,offset"],
+    "text", ["outage", "fire:a,offset=1,length=1", "outage:a,offset=1", "outage:a,offset=1,length=1,colour=red",
+             "outage:a,offset=1,length=0", "outage:a,offset"],
 )  # fmt: skip
 def test_a_line_that_names_no_fault_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="Fault '"):
         parse_fault(text)
+
+
+def test_a_model_is_found_where_it_is_declared() -> None:
+    files = {path.stem for path in Path(faults.__file__).parent.glob("*.py")} - {"__init__", "fault"}
+    assert {kind.__module__.rpartition(".")[2] for kind in MODELS.values()} == files
+    for name, kind in MODELS.items():
+        assert (kind.model, fault_model(name)) == (name, kind)
+        assert kind.in_words
+
+
+def test_a_model_nobody_declared_is_refused() -> None:
+    with pytest.raises(InputError, match="There is no fault model 'fire'; there are "):
+        fault_model("fire")
+    with pytest.raises(InputError, match="There is no fault model 'fire'"):
+        place(bargain().checked(), sink="Sink", model="fire")
+
+
+def test_a_fault_strikes_tuples_or_state() -> None:
+    with pytest.raises(GraphError, match="Fault strikes neither tuples nor state; derive it from"):
+        Fault(targets=("a",), offset=0, length=1)

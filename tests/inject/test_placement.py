@@ -11,7 +11,7 @@ from spillway.inject import place
 from spillway.operators import Count, Select, Union
 
 
-def choices(graph: Graph, *, sink: str = "out", model: str = "loss") -> dict[str, bool]:
+def choices(graph: Graph, *, sink: str = "out", model: str = "outage") -> dict[str, bool]:
     return {choice.operator: choice.chosen for choice in place(graph.checked(), sink=sink, model=model)}
 
 

@@ -10,10 +10,10 @@ from tests.inject.small import SETTLED, TUPLES, bargain, both_ways, ticks
 from spillway.apps.bargain import build
 from spillway.errors import GraphError, InputError
 from spillway.graph import Discard, Exact
-from spillway.inject import Duplication, Fault, Loss, Reordering, StateCorruption, ValueCorruption
-from spillway.inject.difference import difference
-from spillway.inject.full_trial import WholeTrials
-from spillway.inject.trial import Trials
+from spillway.inject import Duplication, Fault, Outage, Reordering, StateCorruption, ValueCorruption
+from spillway.inject.difference import compare
+from spillway.inject.full_trial import FullTrials
+from spillway.inject.trial import PartialTrials
 from spillway.operators.arrival import Interleaving
 from spillway.seeds import generator
 
@@ -36,7 +36,7 @@ def random_fault(seed: int) -> tuple[Fault, Interleaving | None]:
     kind = random.integers(4)
     arrival = None if random.random() < 0.3 else Interleaving(seed=seed, delay_max=50, settled_every=SETTLED)
     if kind == 0 or targets in (("VWAP",), ("BargainIndex",)) or targets in GROUPS or common["at"] == "output":
-        return Loss(**common), arrival
+        return Outage(**common), arrival
     if kind == 1:
         return Duplication(**common), arrival
     if kind == 2:
@@ -46,40 +46,40 @@ def random_fault(seed: int) -> tuple[Fault, Interleaving | None]:
 
 
 @pytest.fixture(scope="module")
-def trials() -> Iterator[tuple[Trials, WholeTrials]]:
-    parts, whole = both_ways(bargain(), starts=tuple(range(0, TUPLES, 1_000)))
-    yield parts, whole
+def trials() -> Iterator[tuple[PartialTrials, FullTrials]]:
+    parts, full = both_ways(bargain(), starts=tuple(range(0, TUPLES, 1_000)))
+    yield parts, full
     parts.close()
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_trial_by_parts_is_the_whole_trial(trials: tuple[Trials, WholeTrials], seed: int) -> None:
-    parts, whole = trials
+def test_a_trial_by_parts_is_the_full_trial(trials: tuple[PartialTrials, FullTrials], seed: int) -> None:
+    parts, full = trials
     fault, arrival = random_fault(seed)
     outcome = parts.run(fault, arrival)
-    golden = whole.output(arrival).batch
+    golden = full.output(arrival).batch
     assert parts.output(arrival).batch.equals(golden), f"golden runs differ (seed {seed})"
-    faulty = whole.faulty_output(fault, arrival)
-    assert outcome.change.applied(golden).equals(faulty), f"faulty runs differ (seed {seed}): {fault}"
-    wanted = difference(golden, faulty)
-    assert np.array_equal(outcome.change.seqs(), wanted.seqs())
+    faulty = full.faulty_output(fault, arrival)
+    assert outcome.difference.applied(golden).equals(faulty), f"faulty runs differ (seed {seed}): {fault}"
+    wanted = compare(golden, faulty)
+    assert np.array_equal(outcome.difference.seqs(), wanted.seqs())
     if outcome.rejoined_seq >= 0:
         assert not wanted.seqs().size or wanted.seqs()[-1] < outcome.rejoined_seq
 
 
 def test_a_trial_ends_when_every_key_has_rejoined() -> None:
     parts, _ = both_ways(bargain(), starts=(2_000,))
-    outcome = parts.run(Loss(targets=("QuoteFilter",), offset=2_000, length=100), None)
+    outcome = parts.run(Outage(targets=("QuoteFilter",), offset=2_000, length=100), None)
     parts.close()
     # Quotes leave no trace in any state: all keys have rejoined at the end of the first stretch.
     assert outcome.rejoined_seq == 2_000 + SETTLED
-    assert not outcome.change.added.num_rows
+    assert not outcome.difference.added.num_rows
 
 
 def test_an_offset_beyond_the_tuples_of_a_target_is_refused() -> None:
-    parts, whole = both_ways(bargain(), starts=(2_000,))
-    fault = Loss(targets=("VWAP",), offset=TUPLES, length=10)
-    for trials in (parts, whole):
+    parts, full = both_ways(bargain(), starts=(2_000,))
+    fault = Outage(targets=("VWAP",), offset=TUPLES, length=10)
+    for trials in (parts, full):
         with pytest.raises(InputError, match=r"offset 8,000 lies beyond"):
             trials.run(fault, None)
     parts.close()
@@ -88,28 +88,28 @@ def test_an_offset_beyond_the_tuples_of_a_target_is_refused() -> None:
 def test_difference_of_streams_with_repeated_tuples() -> None:
     golden = pa.record_batch({"seq": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
     faulty = pa.record_batch({"seq": [1, 2, 2, 3], "x": [1.0, 2.0, 2.0, 3.0]})
-    change = difference(golden, faulty)
-    assert change.seqs().tolist() == [2]
-    assert change.applied(golden).equals(faulty)
-    assert difference(golden, golden).empty
+    difference = compare(golden, faulty)
+    assert difference.seqs().tolist() == [2]
+    assert difference.applied(golden).equals(faulty)
+    assert compare(golden, golden).empty
 
 
 @pytest.mark.parametrize("target", ["Aggregator", "BargainIndex"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_trial_of_corrupted_state_is_the_whole_trial(
-    trials: tuple[Trials, WholeTrials], target: str, seed: int
+def test_a_trial_of_corrupted_state_is_the_full_trial(
+    trials: tuple[PartialTrials, FullTrials], target: str, seed: int
 ) -> None:
-    parts, whole = trials
+    parts, full = trials
     arrival = Interleaving(seed=seed, delay_max=50, settled_every=SETTLED)
     fault = StateCorruption(targets=(target,), offset=3_000, length=1, share=0.3, seed=seed)
     outcome = parts.run(fault, arrival)
-    golden, faulty = whole.output(arrival).batch, whole.faulty_output(fault, arrival)
-    assert outcome.change.seqs().size
-    assert outcome.change.applied(golden).equals(faulty)
+    golden, faulty = full.output(arrival).batch, full.faulty_output(fault, arrival)
+    assert outcome.difference.seqs().size
+    assert outcome.difference.applied(golden).equals(faulty)
     assert outcome.rejoined_seq > 3_000
 
 
-def test_only_state_by_key_can_be_corrupted(trials: tuple[Trials, WholeTrials]) -> None:
+def test_only_state_by_key_can_be_corrupted(trials: tuple[PartialTrials, FullTrials]) -> None:
     for one in trials:
         with pytest.raises(GraphError, match="'VWAP' keeps no state by key"):
             one.run(StateCorruption(targets=("VWAP",), offset=3_000, length=1), None)
@@ -117,8 +117,8 @@ def test_only_state_by_key_can_be_corrupted(trials: tuple[Trials, WholeTrials]) 
 
 def test_a_graph_with_protections_is_run_as_it_is() -> None:
     graph = build(ticks(2_000), protect=Exact(), shards=2, sink=Discard(), trades=5)
-    parts, whole = both_ways(graph, starts=(1_000,))
-    fault = Loss(targets=("TradeFilter",), offset=1_000, length=100)
-    changed = parts.run(fault, None).change.applied(whole.output(None).batch)
+    parts, full = both_ways(graph, starts=(1_000,))
+    fault = Outage(targets=("TradeFilter",), offset=1_000, length=100)
+    changed = parts.run(fault, None).difference.applied(full.output(None).batch)
     parts.close()
-    assert changed.equals(whole.faulty_output(fault, None))
+    assert changed.equals(full.faulty_output(fault, None))

@@ -34,7 +34,7 @@ def make_words(piece: int) -> pa.RecordBatch:
 def build(folder: Path, protection: str) -> sw.Graph:
     graph = sw.Graph("kill")
     feed = sw.Generator(make=make_words, schema=SCHEMA, pieces=BATCHES * PIECES, pieces_per_batch=PIECES)
-    count = sw.Count("count", key="word", metric="l1", protect=PROTECTIONS[protection])
+    count = sw.operators.Count("count", key="word", metric="l1", protect=PROTECTIONS[protection])
     graph.sink("out", graph.add(count, graph.source("words", feed)), sw.Parquet(str(folder / "out")))
     return graph
 

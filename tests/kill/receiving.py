@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, Sender
+from spillway.receiver.listening import listen
 
 TOKEN = "a token for kills"
 SCHEMA = "id:int64"
@@ -41,7 +42,7 @@ def _receive(folder: str, port: int, bounds: Bounds, tell: Connection) -> None:
 
     async def run() -> None:
         receiver = Receiver(options)
-        await receiver.start()
+        await listen(receiver)
         tell.send(receiver.port)
         await asyncio.Event().wait()
 

@@ -22,7 +22,7 @@ from spillway.seeds import generator
 from spillway.state.folders import default_root
 
 BATCHES, ROWS, SEEDS = 12, 40, range(6)
-Draw = np.random.Generator
+Random = np.random.Generator
 
 
 def batches(seed: int) -> list[pa.RecordBatch]:
@@ -34,60 +34,60 @@ def batches(seed: int) -> list[pa.RecordBatch]:
     return made
 
 
-def theta(random: Draw, *choices: float) -> sw.Approximate:
+def theta(random: Random, *choices: float) -> sw.Approximate:
     return sw.Approximate(theta=float(random.choice(choices or (40, 200, 1000))))
 
 
-def any_protection(random: Draw) -> sw.Protection:
+def any_protection(random: Random) -> sw.Protection:
     choices = [sw.Exact(), theta(random), theta(random), sw.UpstreamBackup(every=100)]
     return choices[random.integers(len(choices))]
 
 
-def counted_again(graph: sw.Graph, source: sw.Stream, random: Draw) -> sw.Stream:
+def counted_again(graph: sw.Graph, source: sw.Stream, random: Random) -> sw.Stream:
     metric = str(random.choice(["max", "l1", "l2"]))
-    first = graph.add(sw.Count("first", key="word", value="n", metric=metric, protect=theta(random)), source)  # type: ignore[arg-type]
-    kept = graph.add(sw.Where("kept", sw.field("word") != "w1"), first)
-    return graph.add(sw.Count("second", key="word", protect=any_protection(random)), kept)
+    first = graph.add(sw.operators.Count("first", key="word", value="n", metric=metric, protect=theta(random)), source)  # type: ignore[arg-type]
+    kept = graph.add(sw.operators.Where("kept", sw.field("word") != "w1"), first)
+    return graph.add(sw.operators.Count("second", key="word", protect=any_protection(random)), kept)
 
 
-def latest(graph: sw.Graph, source: sw.Stream, random: Draw) -> sw.Stream:
-    sketch = sw.CountMin("sketch", key="word", value="n", rows=2, width=16, protect=theta(random))
-    join = sw.LatestJoin("latest", key="word", value="n", value_as="now", protect=any_protection(random))
+def latest(graph: sw.Graph, source: sw.Stream, random: Random) -> sw.Stream:
+    sketch = sw.operators.CountMin("sketch", key="word", value="n", rows=2, width=16, protect=theta(random))
+    join = sw.operators.LatestJoin("latest", key="word", value="n", value_as="now", protect=any_protection(random))
     return graph.add(join, graph.add(sketch, source), source)
 
 
-def slid(graph: sw.Graph, source: sw.Stream, random: Draw) -> sw.Stream:
-    first = graph.add(sw.Count("first", key="word", value="n", protect=theta(random)), source)
+def slid(graph: sw.Graph, source: sw.Stream, random: Random) -> sw.Stream:
+    first = graph.add(sw.operators.Count("first", key="word", value="n", protect=theta(random)), source)
     sums = {"sum": "count", "square": ("count", "count")}
-    sliding = sw.SlidingAggregate("slid", key="word", sums=sums, size=int(random.integers(1, 6)), every=2)
+    sliding = sw.operators.SlidingAggregate("slid", key="word", sums=sums, size=int(random.integers(1, 6)), every=2)
     return graph.add(sliding, first)
 
 
-def met(graph: sw.Graph, source: sw.Stream, random: Draw) -> sw.Stream:
-    left = graph.add(sw.Count("first", key="word", value="n", protect=theta(random)), source)
-    right = graph.add(sw.Count("second", key="word", protect=theta(random)), source)
-    return graph.add(sw.Barrier("met", key="word", left=["count"], right=["count"]), left, right)
+def met(graph: sw.Graph, source: sw.Stream, random: Random) -> sw.Stream:
+    left = graph.add(sw.operators.Count("first", key="word", value="n", protect=theta(random)), source)
+    right = graph.add(sw.operators.Count("second", key="word", protect=theta(random)), source)
+    return graph.add(sw.operators.Barrier("met", key="word", left=["count"], right=["count"]), left, right)
 
 
-def paired(graph: sw.Graph, source: sw.Stream, random: Draw) -> sw.Stream:
-    left = graph.add(sw.Count("first", key="word", value="n", protect=theta(random, 1000, 4000)), source)
-    return graph.add(sw.WindowJoin("paired", key="word", left=["count"], right=["n"], size=2), left, source)
+def paired(graph: sw.Graph, source: sw.Stream, random: Random) -> sw.Stream:
+    left = graph.add(sw.operators.Count("first", key="word", value="n", protect=theta(random, 1000, 4000)), source)
+    return graph.add(sw.operators.WindowJoin("paired", key="word", left=["count"], right=["n"], size=2), left, source)
 
 
-def heavy(graph: sw.Graph, source: sw.Stream, random: Draw) -> sw.Stream:
+def heavy(graph: sw.Graph, source: sw.Stream, random: Random) -> sw.Stream:
     shape = {"key": "word", "value": "n", "phi": 150, "rows": 2, "width": 32}
     window, protect = sw.Hopping(count=3 * ROWS), theta(random, 40, 100)
-    local = sw.LocalSketch("local", shards=2, window=window, protect=protect, **shape)  # type: ignore[arg-type]
+    local = sw.operators.hitters.LocalSketch("local", shards=2, window=window, protect=protect, **shape)  # type: ignore[arg-type]
     graph.add(local, source)
-    merge = sw.MergeSketches("merge", **shape)  # type: ignore[arg-type]
+    merge = sw.operators.hitters.MergeSketches("merge", **shape)  # type: ignore[arg-type]
     return graph.add(merge, graph.output(local, "sketch"), graph.output(local, "candidates"))
 
 
-Build = Callable[[sw.Graph, sw.Stream, Draw], sw.Stream]
+Build = Callable[[sw.Graph, sw.Stream, Random], sw.Stream]
 GRAPHS: list[Build] = [counted_again, latest, slid, met, paired, heavy]
 
 
-def drawn(build: Build, seed: int) -> sw.Graph:
+def built(build: Build, seed: int) -> sw.Graph:
     graph = sw.Graph("g", shards=2)
     source = graph.source("source", feed_of(batches(seed)))
     graph.sink("out", build(graph, source, generator(seed, "graph")), sw.Memory())
@@ -212,9 +212,9 @@ def by_rest(table: pa.Table, known: list[str], columns: set[str]) -> dict[Any, l
 def test_nothing_is_off_by_more_than_is_promised(build: Build) -> None:
     shares = []
     for seed in SEEDS:
-        graph = drawn(build, seed)
+        graph = built(build, seed)
         found = promises(graph.checked())
-        ideal, golden = run(drawn(build, seed), lambda local: None)
+        ideal, golden = run(built(build, seed), lambda local: None)
         real, output = run(graph, losses(graph, seed))
         try:
             shares.append(max(judge_states(found, real, ideal), judge_output(found, output, golden)))

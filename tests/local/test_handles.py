@@ -23,8 +23,8 @@ def make_words(piece: int) -> pa.RecordBatch:
 def build() -> sw.Graph:
     graph = sw.Graph("handles", shards=2)
     source = graph.source("in", sw.Generator(make=make_words, schema=SCHEMA, pieces=BATCHES))
-    counts = graph.add(sw.Count("count", key="word", protect=sw.Exact()), source)
-    sums = sw.SlidingAggregate("sums", key="word", sums={"total": "count"}, size=3, protect=sw.Exact())
+    counts = graph.add(sw.operators.Count("count", key="word", protect=sw.Exact()), source)
+    sums = sw.operators.SlidingAggregate("sums", key="word", sums={"total": "count"}, size=3, protect=sw.Exact())
     graph.sink("out", graph.add(sums, counts), sw.Discard())
     return graph
 

@@ -50,9 +50,11 @@ def test_pieces_and_shards_do_not_change_the_answer(shards: int, pieces_per_batc
     def answer(pieces: int, pieces_per_batch: int, shards: int) -> list[tuple[object, ...]]:
         graph = sw.Graph("answer", shards=shards)
         source = graph.source("in", feed(pieces=pieces, pieces_per_batch=pieces_per_batch))
-        some = graph.add(sw.Where("some", sw.field("value") > 10), source)
-        count = graph.add(sw.Count("count", key="word", value="value", protect=sw.Nothing()), some)
-        sketch = graph.add(sw.CountMin("sketch", key="word", value="value", width=4096, protect=sw.Nothing()), some)
+        some = graph.add(sw.operators.Where("some", sw.field("value") > 10), source)
+        count = graph.add(sw.operators.Count("count", key="word", value="value", protect=sw.Nothing()), some)
+        sketch = graph.add(
+            sw.operators.CountMin("sketch", key="word", value="value", width=4096, protect=sw.Nothing()), some
+        )
         graph.sink("counts", count, sw.Memory())
         graph.sink("estimates", sketch, sw.Memory())
         with sw.LocalRun(graph) as run:
@@ -68,7 +70,7 @@ def test_pieces_and_shards_do_not_change_the_answer(shards: int, pieces_per_batc
 def test_counts_against_a_plain_model(tmp_path: Path) -> None:
     graph = sw.Graph("model", shards=3)
     source = graph.source("in", feed(pieces=8, pieces_per_batch=2))
-    graph.sink("out", graph.add(sw.Count("count", key="word", value="value"), source), sw.Discard())
+    graph.sink("out", graph.add(sw.operators.Count("count", key="word", value="value"), source), sw.Discard())
     tuples = all_tuples()
     expected: Counter[str] = Counter()
     for word, value in zip(tuples["word"].to_pylist(), tuples["value"].to_pylist(), strict=True):
@@ -109,7 +111,7 @@ def test_an_ordered_operator_gets_each_port_sorted_and_once_per_batch(cuts: list
     calls: list[tuple[str, list[int]]] = []
     graph = sw.Graph("ordered")
     source = graph.source("in", feed(pieces=24, pieces_per_batch=pieces))
-    mixed = graph.add(sw.Apply("mixed", shuffled, SCHEMA), source)
+    mixed = graph.add(sw.operators.Apply("mixed", shuffled, SCHEMA), source)
     graph.sink("out", graph.add(Noted("noted", calls), mixed, source), sw.Discard())
     with sw.LocalRun(graph) as run:
         run.run()
@@ -121,7 +123,9 @@ def test_an_ordered_operator_gets_each_port_sorted_and_once_per_batch(cuts: list
 def build(protection: sw.graph.Protection | None = None, **options: int) -> sw.Graph:
     graph = sw.Graph("resumed", shards=2)
     source = graph.source("in", feed(pieces=6, pieces_per_batch=1))
-    graph.sink("out", graph.add(sw.Count("count", key="word", protect=protection), source), sw.Memory(**options))
+    graph.sink(
+        "out", graph.add(sw.operators.Count("count", key="word", protect=protection), source), sw.Memory(**options)
+    )
     return graph
 
 
@@ -153,10 +157,10 @@ def test_a_batch_that_raised_is_the_next_again(tmp_path: Path) -> None:
             run.step()
         with pytest.raises(RuntimeError, match="once"):
             run.step()
-        assert run.batch == 2 and len(run.progress) == 4
+        assert run.batch == 2 and len(run.records()) == 4
         run.run()
         failed = rows(run.result("out"))
-        assert [shard.rolled_back for shard in run.progress[4:6]] == [True, True]
+        assert [shard.rolled_back for shard in run.records()[4:6]] == [True, True]
     with sw.LocalRun(build(), backups=str(tmp_path / "other")) as run:
         run.run()
         assert rows(run.result("out")) == failed
@@ -170,7 +174,7 @@ def test_wiping_loses_all_memory_and_exact_backups_bring_it_back(tmp_path: Path)
         while run.step():
             run.wipe()
         assert rows(run.result("out")) == expected
-        assert {shard.failures for shard in run.progress if shard.batch == 5} == {5}
+        assert {shard.failures for shard in run.records() if shard.batch == 5} == {5}
 
 
 def test_without_protection_wiping_starts_anew() -> None:
@@ -197,8 +201,8 @@ def test_temporary_state_is_removed(tmp_path: Path) -> None:
 
 
 def test_backups_must_be_named_where_they_are_needed() -> None:
-    with sw.LocalRun(build()) as run, pytest.raises(GraphError, match="name a durable folder with backups="):
-        run.step()
+    with pytest.raises(GraphError, match="name a durable folder with backups="):
+        sw.LocalRun(build())
 
 
 class _Column:

@@ -22,8 +22,8 @@ def test_what_does_not_exist_is_refused_in_words(tmp_path: Path) -> None:
 def test_an_operator_without_state_has_nothing_to_look_at() -> None:
     graph = sw.Graph("stateless")
     source = graph.source("in", sw.Generator(make=make_words, schema=SCHEMA, pieces=1))
-    same = graph.add(sw.Apply("same", lambda batch: batch, SCHEMA), source)
-    graph.sink("out", graph.add(sw.Count("count", key="word", protect=sw.Nothing()), same), sw.Discard())
+    same = graph.add(sw.operators.Apply("same", lambda batch: batch, SCHEMA), source)
+    graph.sink("out", graph.add(sw.operators.Count("count", key="word", protect=sw.Nothing()), same), sw.Discard())
     with sw.LocalRun(graph) as run:
         run.run()
         with pytest.raises(GraphError, match=r"Operator 'same' keeps no state, so it has no shards; count does\."):

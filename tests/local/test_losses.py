@@ -14,7 +14,7 @@ from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Step
 from spillway.engine.feedback import Mailbox
 from spillway.errors import BoundLostError
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.seeds import generator
 
@@ -39,7 +39,7 @@ def feed() -> sw.Generator:
 
 def counted(protect: sw.Protection, window: sw.Windowing | None = None) -> Graph:
     graph = sw.Graph("counted", shards=2)
-    count = sw.Count("count", key="key", protect=protect, window=window)
+    count = sw.operators.Count("count", key="key", protect=protect, window=window)
     graph.sink("out", graph.add(count, graph.source("in", feed())), sw.Memory())
     return graph
 
@@ -159,7 +159,7 @@ def test_a_window_that_ended_gives_back_the_whole_theta(tmp_path: Path) -> None:
         run.step()
         run.wipe()
         run.run()
-        thresholds = {row.batch: row.threshold for row in run.progress if row.shard == 0}
+        thresholds = {row.batch: row.threshold for row in run.records() if row.shard == 0}
     assert [thresholds[batch] for batch in range(4)] == [16.0, 8.0, 16.0, 16.0]
 
 
@@ -170,7 +170,7 @@ def test_a_sliding_window_forgets_failures_that_lie_before_it(tmp_path: Path) ->
             run.step()
             if batch == 1:
                 run.wipe()
-        rows = {row.batch: row for row in run.progress if row.shard == 0}
+        rows = {row.batch: row for row in run.records() if row.shard == 0}
     assert [rows[batch].threshold for batch in range(8)] == [16.0, 16.0, 8.0, 8.0, 8.0, 16.0, 16.0, 16.0]
     assert rows[5].backup, "that a failure is forgotten must be durable"
 
@@ -181,7 +181,7 @@ def test_in_a_decaying_window_failures_do_not_add_up(tmp_path: Path) -> None:
         for _ in range(4):
             run.step()
             run.wipe()
-        assert {row.threshold for row in run.progress} == {32.0}
+        assert {row.threshold for row in run.records()} == {32.0}
 
 
 def test_items_that_are_missing_are_told(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_items_that_are_missing_are_told(tmp_path: Path) -> None:
         for path in (tmp_path / "b").rglob("items-0000/items-0000000001-*"):
             path.unlink()
         run.step()
-        damage = {row.shard: row.damage for row in run.progress if row.recovered}
+        damage = {row.shard: row.damage for row in run.records() if row.recovered}
     assert damage == {0: "the items of batch 1 are missing or damaged", 1: ""}
 
 
@@ -203,11 +203,11 @@ def test_tuples_applied_again_count_towards_the_next_backup(tmp_path: Path) -> N
         while run.step():
             run.wipe()
         since: dict[int, int] = {0: 0, 1: 0}
-        for row in run.progress:
+        for row in run.records():
             since[row.shard] += row.tuples
             assert row.backup == (since[row.shard] >= 5 * ROWS)
             since[row.shard] *= not row.backup
-    assert any(row.backup for row in run.progress)
+    assert any(row.backup for row in run.records())
 
 
 def test_items_are_kept_no_longer_than_needed(tmp_path: Path) -> None:
@@ -229,14 +229,14 @@ def test_feedback_that_is_not_durable_is_lost_with_memory(tmp_path: Path) -> Non
         run.step()
         run.wipe()
         run.step()
-        lost = {(row.operator, row.batch): row.feedback_lost for row in run.progress}
+        lost = {(row.operator, row.batch): row.feedback_lost for row in run.records()}
     assert lost["average", 2] == 1
     assert {count for key, count in lost.items() if key != ("average", 2)} == {0}
 
 
 def test_an_operator_without_state_can_keep_its_items(tmp_path: Path) -> None:
     graph = sw.Graph("matched")
-    match = sw.Match("match", "k1", column="key", protect=sw.UpstreamBackup(every=100))
+    match = sw.operators.Match("match", "k1", column="key", protect=sw.UpstreamBackup(every=100))
     graph.sink("out", graph.add(match, graph.source("in", feed())), sw.Memory())
     with sw.LocalRun(graph, backups=str(tmp_path)) as run:
         run.run()
@@ -244,7 +244,7 @@ def test_an_operator_without_state_can_keep_its_items(tmp_path: Path) -> None:
     assert [folder.name for folder in folders] == ["items-0000", "items-0001"]  # one for each piece of a batch
     for index, folder in enumerate(folders):
         (_,) = folder.iterdir()  # those of earlier batches are gone
-        kept = ItemLog(LocalFiles(folder)).read(PIECES // 2 - 1)
+        kept = ItemLog(LocalFolder(folder)).read(PIECES // 2 - 1)
         assert kept is not None
         assert pa.Table.from_batches(kept["in"]).equals(pa.Table.from_batches([make(PIECES - 2 + index)]))
 

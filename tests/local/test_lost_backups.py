@@ -12,7 +12,7 @@ import pytest
 import spillway as sw
 from spillway.backup.reach import FOLDER, NAME, Reach
 from spillway.errors import BoundLostError
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.soak.faulty_files import FaultyFiles
 
@@ -26,7 +26,9 @@ def counted(protect: sw.Protection) -> Graph:
 
     graph = sw.Graph("counted", shards=1)
     source = graph.source("in", sw.Generator(make=make, schema=SCHEMA, pieces=BATCHES))
-    graph.sink("out", graph.add(sw.Count("count", key="key", key_type="int64", protect=protect), source), sw.Memory())
+    graph.sink(
+        "out", graph.add(sw.operators.Count("count", key="key", key_type="int64", protect=protect), source), sw.Memory()
+    )
     return graph
 
 
@@ -54,8 +56,8 @@ def test_backups_deleted_while_memory_is_whole_are_written_anew(
     while run.step():
         pass
     assert counts(run)[-1] == BATCHES
-    assert {row.failures for row in run.progress} == {0} and not any(row.recovered for row in run.progress)
-    told = [row.damage for row in run.progress if row.damage]
+    assert {row.failures for row in run.records()} == {0} and not any(row.recovered for row in run.records())
+    told = [row.damage for row in run.records() if row.damage]
     assert len(told) == 1 and "memory was whole" in told[0], told
     # And they are good for a recovery.
     run = sw.LocalRun(counted(protect), backups=str(backups), state=tmp_path / "other", batch=BATCHES - 1)
@@ -124,7 +126,7 @@ def test_every_failure_of_an_operator_without_backups_is_counted(tmp_path: Path)
     for _ in range(5):
         run.step()
         run.wipe()
-    assert [row.failures for row in run.progress] == [0, 1, 2, 3, 4]
+    assert [row.failures for row in run.records()] == [0, 1, 2, 3, 4]
 
 
 class StoreError(Exception):
@@ -176,15 +178,15 @@ def test_durable_feedback_that_cannot_be_read_names_the_shard(tmp_path: Path, mo
     with sw.LocalRun(looped(sw.Exact()), backups=str(tmp_path / "b")) as run:
         run.step()
         run.wipe()
-        original = LocalFiles.read
+        original = LocalFolder.read
 
-        def read(self: LocalFiles, name: str) -> bytes:
+        def read(self: LocalFolder, name: str) -> bytes:
             if name.startswith("feedback-"):
                 raise OSError(errno.EIO, "Input/output error")
             return original(self, name)
 
         with monkeypatch.context() as patched:
-            patched.setattr(LocalFiles, "read", read)
+            patched.setattr(LocalFolder, "read", read)
             with pytest.raises(BoundLostError, match="reading its feedback failed: Input/output error"):
                 run.step()
         run.run()

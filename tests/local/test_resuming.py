@@ -19,8 +19,8 @@ BATCHES = [tuples(4 * i, k=[f"a{i % 2}", "b", "c", "d"], k2=["x", "x", "y", "z"]
 START_ANEW = "start anew in other folders (checkpoint=, state= and backups=, whichever are named)."
 
 
-def count(**options: Any) -> sw.Count:
-    return sw.Count("c", **{"key": "k", "protect": sw.Exact(), **options})
+def count(**options: Any) -> sw.operators.Count:
+    return sw.operators.Count("c", **{"key": "k", "protect": sw.Exact(), **options})
 
 
 def graph_of(operator: sw.Operator, *, batches: int = 6, shards: int = 2) -> Graph:
@@ -152,7 +152,7 @@ def test_an_operator_of_ones_own_says_when_it_is_another(
         count(protect=sw.Approximate(theta=3)),
         count(protect=sw.Checkpoint(every=5)),
         count(count_as="counted"),
-        sw.Count("c", key=["k"]),  # type: ignore[arg-type]
+        sw.operators.Count("c", key=["k"]),  # type: ignore[arg-type]
     ],
     ids=["approximate", "checkpoint", "another name for the output", "the key as a list"],
 )
@@ -162,7 +162,7 @@ def test_what_does_not_touch_state_may_change(stopped: Places, same: sw.Operator
 
 
 def test_the_type_of_a_key_is_part_of_its_meaning(places: Places) -> None:
-    sketch = sw.CountMin("c", key="k", value="v", width=16, protect=sw.Exact())
+    sketch = sw.operators.CountMin("c", key="k", value="v", width=16, protect=sw.Exact())
     places.run(sketch, batches=3)
     graph = sw.Graph("g")
     numbers = feed_of([tuples(k=[1], v=[1])])
@@ -280,7 +280,7 @@ class TestANewRunInAnOldFolder:
 
 class TestNames:
     def test_an_operator_that_was_renamed_is_missed(self, stopped: Places) -> None:
-        error = stopped.refused(sw.Count("renamed", key="k"))
+        error = stopped.refused(sw.operators.Count("renamed", key="k"))
         assert str(error) == (
             f"There is state of operator 'c' in {stopped.state / 'g'}, which graph 'g' does not have, and none of "
             f"operator 'renamed', though the run is at batch 3. If it is the same operator, call it 'c' again; "
@@ -289,12 +289,12 @@ class TestNames:
 
     def test_so_it_is_if_only_backups_are_left(self, stopped: Places) -> None:
         lose_memory(stopped)
-        error = stopped.refused(sw.Count("renamed", key="k"))
+        error = stopped.refused(sw.operators.Count("renamed", key="k"))
         assert f"There is state of operator 'c' in {stopped.backups / 'g'}, which" in str(error)
 
     def test_one_without_backups_too(self, places: Places) -> None:
         places.run(count(protect=sw.Nothing()), batches=3)
-        error = places.refused(sw.Count("renamed", key="k", protect=sw.Nothing()))
+        error = places.refused(sw.operators.Count("renamed", key="k", protect=sw.Nothing()))
         assert "none of operator 'renamed'" in str(error)
 
     def test_an_operator_may_be_removed(self, places: Places) -> None:
@@ -385,7 +385,7 @@ class TestWhatIsPassedOver:
         # All that it held is gone, and that is told: never a run that fails for ever.
         with sw.LocalRun(graph, state=stopped.state, backups=str(stopped.backups), batch=3) as run:
             run.step()
-            assert {row.damage.partition(" in ")[0] for row in run.progress} == {"2 newer manifests"}
+            assert {row.damage.partition(" in ")[0] for row in run.records()} == {"2 newer manifests"}
 
     def test_backups_of_other_shards_beside_ones_own(self, stopped: Places) -> None:
         for index in range(3):

@@ -25,12 +25,12 @@ def feed(*batches: list[tuple[int, str, int]]) -> sw.Generator:
 
 def hitters(source: sw.Generator, protect: sw.Protection, *, shards: int = 2, count: int = 10) -> Graph:
     graph = sw.Graph("hitters")
-    local = sw.LocalSketch(
+    local = sw.operators.hitters.LocalSketch(
         "local", key="key", value="value", phi=100, shards=shards, window=sw.Hopping(count=count), width=64,
         protect=protect,
     )  # fmt: skip
     graph.add(local, graph.source("in", source))
-    merge = sw.MergeSketches("merge", key="key", value="value", phi=100, width=64)
+    merge = sw.operators.hitters.MergeSketches("merge", key="key", value="value", phi=100, width=64)
     merged = graph.add(merge, sketch=graph.output(local, "sketch"), candidates=graph.output(local, "candidates"))
     graph.sink("out", merged, sw.Memory())
     return graph
@@ -206,7 +206,7 @@ def test_a_damaged_manifest_is_told_whatever_windows_ended(tmp_path: Path, batch
             data[len(data) // 2] ^= 1
             newest.write_bytes(data)
         run.run()
-        told = [row.damage for row in run.progress if row.recovered]
+        told = [row.damage for row in run.records() if row.recovered]
         assert len(told) == 2 and all("damaged or missing" in sentence for sentence in told)
         final = {(row["window"], row["count"]) for row in run.result("out").to_pylist() if row["window"] == 1}
     assert final  # and the run went on to the end of later windows
@@ -215,21 +215,21 @@ def test_a_damaged_manifest_is_told_whatever_windows_ended(tmp_path: Path, batch
 def test_batches_without_tuples_are_no_damage(tmp_path: Path) -> None:
     source = feed([(0, "a", 1)], [], [], [(5, "a", 1)])
     graph = sw.Graph("quiet")
-    count = sw.Count("count", key="key", protect=sw.Exact(items=True), shards=2)
+    count = sw.operators.Count("count", key="key", protect=sw.Exact(items=True), shards=2)
     graph.sink("out", graph.add(count, graph.source("in", source)), sw.Memory())
     with sw.LocalRun(graph, backups=str(tmp_path)) as run:
         for _ in range(3):
             run.step()
         run.wipe()
         run.run()
-        assert [row.damage for row in run.progress if row.recovered] == ["", ""]
+        assert [row.damage for row in run.records() if row.recovered] == ["", ""]
         assert run.result("out")["count"].to_pylist() == [1, 2]
 
 
 def test_items_of_a_shard_without_tuples_do_not_pile_up(tmp_path: Path) -> None:
     source = feed(*[[(i, "a", 1)] for i in range(300)])
     graph = sw.Graph("still")
-    count = sw.Count("count", key="key", protect=sw.UpstreamBackup(every=10_000), shards=2)
+    count = sw.operators.Count("count", key="key", protect=sw.UpstreamBackup(every=10_000), shards=2)
     graph.sink("out", graph.add(count, graph.source("in", source)), sw.Memory())
     with sw.LocalRun(graph, backups=str(tmp_path)) as run:
         run.run()

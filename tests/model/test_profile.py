@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.files.full_disk import files_no_larger_than
 from tests.model.simulating import chain, found, simulated
 
 from spillway.graph import Generator, Graph, Memory, Nothing
@@ -130,6 +131,14 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, data: bytes) -> No
     path.write_bytes(data)
     with pytest.raises(ModelError, match="Profile"):
         load_profile(path)
+
+
+def test_a_full_disk_leaves_the_profile_that_was_there_and_nothing_beside_it(tmp_path: Path) -> None:
+    told().save(tmp_path / "profile.json")
+    before = (tmp_path / "profile.json").read_bytes()
+    with files_no_larger_than(10), pytest.raises(ModelError, match="cannot be written"):
+        told().save(tmp_path / "profile.json")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"profile.json": before}
 
 
 def test_a_missing_file_and_a_missing_folder_are_told(tmp_path: Path) -> None:

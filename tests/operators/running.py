@@ -11,7 +11,7 @@ import pyarrow as pa
 from spillway.graph import Generator, Graph, Memory
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.local import LocalRun
-from spillway.operators import Operator
+from spillway.operators.operator import Operator
 from spillway.state.folders import default_root
 
 

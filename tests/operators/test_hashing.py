@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.operators.running import tuples
 
+from spillway.engine.exchange import Placing
 from spillway.errors import InputError
 from spillway.operators import hashing
-from spillway.operators.hashing import group_keys, key_hashes, shards_of
+from spillway.operators.hashing import group_keys, key_hashes
 
 WIDTH = {pa.int8(): 4, pa.int16(): 4, pa.int32(): 4, pa.int64(): 8}
 
@@ -75,24 +76,12 @@ def test_other_types_are_no_keys(kind: pa.DataType) -> None:
     assert str(refused.value) == f"Key column 'k' must be an integer or a string; it is {kind}."
 
 
-class TestShards:
-    BATCH = tuples(k=[f"key {i}" for i in range(3000)])
-
-    def test_a_shard_is_the_hash_modulo_their_number(self) -> None:
-        # As Spark's pmod: of the hash as a signed number, and never negative.
-        signed = [value - 2**64 if value >= 2**63 else value for value in hashed_slowly(self.BATCH, ["k"])]
-        assert shards_of(self.BATCH, ["k"], 7).tolist() == [value % 7 for value in signed]
-
-    def test_shards_are_even(self) -> None:
-        counts = np.bincount(shards_of(self.BATCH, ["k"], 4), minlength=4)
-        assert np.abs(counts - 750).max() < 5 * np.sqrt(750)
-
-    def test_without_a_key_tuples_are_shared_out_by_seq(self) -> None:
-        batch = pa.record_batch({"seq": pa.array([0, 1, 2, 3, 10, 11], pa.int64())})
-        assert shards_of(batch, [], 4).tolist() == [0, 1, 2, 3, 2, 3]
-
-    def test_one_shard_takes_all(self) -> None:
-        assert set(shards_of(self.BATCH, ["k"], 1).tolist()) == {0}
+@pytest.mark.parametrize("tasks", [1, 4, 7])
+def test_a_place_is_the_hash_modulo_the_number_of_tasks(tasks: int) -> None:
+    # As Spark's pmod: of the hash as a signed number, and never negative.
+    batch = tuples(k=[f"key {i}" for i in range(3000)])
+    signed = [value - 2**64 if value >= 2**63 else value for value in hashed_slowly(batch, ["k"])]
+    assert Placing(key=("k",), tasks=tasks).places(batch).tolist() == [value % tasks for value in signed]
 
 
 def grouped_slowly(rows: list[Any]) -> tuple[list[int], list[int]]:

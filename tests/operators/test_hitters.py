@@ -189,7 +189,7 @@ def test_a_window_that_a_lost_shard_ends_again_is_merged_by_itself() -> None:
         run.wipe()
         run.run()
         rows = [(row["window"], row["src"], row["bytes"]) for row in run.result("out").to_pylist()]
-        (told,) = [row for row in run.progress if row.operator == "l" and row.recovered]
+        (told,) = [row for row in run.records() if row.operator == "l" and row.recovered]
     assert rows == [(1, "a", 9), (1, "late", 8)]  # b went with the memory
     assert np.isinf(told.loss_max)
 

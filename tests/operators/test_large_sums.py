@@ -10,10 +10,10 @@ from tests.operators.running import feed_of, graph_of, running, through, tuples
 
 from spillway.errors import GraphError, InputError
 from spillway.graph import Approximate, Exact, Graph, Hopping, Memory, Nothing, Protection
-from spillway.operators import Count, CountMin, LocalSketch, MergeSketches, Operator, Out, RippleJoin, SumEstimates
-from spillway.operators.hitters import COUNTERS
-from spillway.operators.joining import ESTIMATE
-from spillway.operators.operator import columns
+from spillway.operators import Count, CountMin
+from spillway.operators.hitters import COUNTERS, LocalSketch, MergeSketches
+from spillway.operators.operator import Operator, Out, columns
+from spillway.operators.ripple_join import ESTIMATE, RippleJoin, SumEstimates
 from spillway.state import Number
 
 MOST = 2**63 - 1

@@ -17,7 +17,9 @@ from spillway.errors import InputError
 from spillway.graph import Approximate, Checkpoint, Exact, Graph, Memory, Protection
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.local import LocalRun
-from spillway.operators import Barrier, Operator, SlidingAggregate, Where, WindowJoin, field
+from spillway.operators import Barrier, SlidingAggregate, Where, WindowJoin
+from spillway.operators.operator import Operator
+from spillway.operators.stateless import field
 from spillway.seeds import generator
 from spillway.state.folders import default_root
 from spillway.state.window import Window
@@ -51,9 +53,9 @@ def held_max(table: pa.Table, by: list[str]) -> int:
     return max(i + 1 - int(np.searchsorted(t, t[i] - SPAN_US, "right")) for t in times.values() for i in range(len(t)))
 
 
-def graph_of(operator: Operator, table: pa.Table) -> Graph:
+def graph_of(operator: Operator, table: pa.Table, *, per_batch: int = TUPLES) -> Graph:
     graph = Graph("g", shards=2)
-    batches = table.combine_chunks().to_batches(max_chunksize=TUPLES)
+    batches = table.combine_chunks().to_batches(max_chunksize=per_batch)
     source = graph.source("source", feed_of(batches))
     streams = [source]
     if len(operator.inputs) == 2:
@@ -134,6 +136,25 @@ class Life:
         for place, ring in recovered.items():
             assert ring[0] == 0 or ring in [then.get(place) for then in self._seen[shard]], "a mixture"
         self.older += sum(recovered.get(place) != ring for place, ring in self._seen[shard][-1].items())
+
+
+@pytest.mark.parametrize("make", [sliding, join])
+@pytest.mark.parametrize("protect", [Approximate(1.0), Checkpoint(1), Exact()])
+def test_a_time_of_zero_is_a_time(make: Any, protect: Protection, folder: Path) -> None:
+    """Nothing is damaged, so a tuple at zero is a tuple, whatever came before 1970."""
+    times = [-2_000, -1_000, 0, 1_000, 2_000, 3_000]
+    sides = [True, True, True, True, False, True]
+    table = pa.table({"seq": range(6), "key": [7] * 6, "x": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "side": sides})
+    table = table.append_column("time", [times]).cast(pa.schema([SEQ_FIELD, *list(events(0).schema)[1:]]))
+    found = []
+    for name, lost in (("whole", []), ("lossy", [4])):
+        with LocalRun(graph_of(make(table, protect), table, per_batch=1), backups=str(folder / name)) as run:
+            while run.batch < len(times):
+                if run.batch in lost:
+                    run.wipe()
+                run.step()
+            found.append(run.result("out"))
+    assert found[0].equals(found[1])
 
 
 def pairs_of(out: pa.Table) -> Counter[tuple[Any, ...]]:
@@ -232,5 +253,5 @@ def test_damaged_backups_stop_no_run(make: Any, protect: Protection, seed: int, 
     table = events(seed)
     life = Life(graph_of(make(table, protect), table), folder, damage=damage_newest(seed))
     life.go(seed, losses=0.4)
-    damaged = [progress for progress in life.run.progress if progress.damage]
+    damaged = [progress for progress in life.run.records() if progress.damage]
     assert damaged, "nothing was damaged, so nothing was tried"

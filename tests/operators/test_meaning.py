@@ -14,9 +14,10 @@ import pytest
 
 import spillway as sw
 from spillway.errors import GraphError
-from spillway.inject.corruption import StateCorruption, corrupted
-from spillway.inject.faults import Loss
+from spillway.inject.faults.outage import Outage
+from spillway.inject.faults.state_corruption import StateCorruption
 from spillway.inject.rewriting import FaultPoint
+from spillway.inject.striking_state import with_struck_state
 from spillway.operators.operator import Operator
 from spillway.operators.wording import written_down
 
@@ -29,17 +30,17 @@ KEPT_ELSEWHERE = {
     "shards": "counted by the graph, which adds them: see meaning_of",
 }
 NOT_FELT_BY_STATE: dict[type[Operator], dict[str, str]] = {
-    sw.Count: {"count_as": "the name of an output column"},
-    sw.CountMin: {"largest": "asked for at a recovery, for what is lost then"},
-    sw.LocalSketch: {"largest": "as for CountMin; where candidates depend on it, so does least"},
-    sw.LatestJoin: {
+    sw.operators.Count: {"count_as": "the name of an output column"},
+    sw.operators.CountMin: {"largest": "asked for at a recovery, for what is lost then"},
+    sw.operators.hitters.LocalSketch: {"largest": "as for CountMin; where candidates depend on it, so does least"},
+    sw.operators.LatestJoin: {
         "value_as": "the name of an output column",
         "then": "a function of what is put out",
         "schema": "of what is put out",
     },
-    sw.SlidingAggregate: {"every": "when a key speaks"},
-    sw.LocalModel: {"every": "how often the model is put out"},
-    sw.MergeSketches: dict.fromkeys(
+    sw.operators.SlidingAggregate: {"every": "when a key speaks"},
+    sw.operators.regression.LocalModel: {"every": "how often the model is put out"},
+    sw.operators.hitters.MergeSketches: dict.fromkeys(
         ("key", "value", "phi", "rows", "width"), "only the number of a window is carried over, never what was in it"
     ),
 }
@@ -54,56 +55,69 @@ class Given:
 
 
 GIVEN: dict[type[Operator], Given] = {
-    sw.Count: Given(
+    sw.operators.Count: Given(
         first={"key": "k"},
         other={
             "key": "k2", "value": "v", "metric": "l1", "window": HOPPING, "key_type": "int64", "dtype": "float64",
         },
     ),
-    sw.CountMin: Given(
+    sw.operators.CountMin: Given(
         first={"key": "k", "value": "v"},
         other={"key": ("k", "k2"), "value": "v2", "rows": 3, "width": 64, "metric": "l1", "window": HOPPING},
     ),
-    sw.LocalSketch: Given(
+    sw.operators.hitters.LocalSketch: Given(
         first={"key": "k", "value": "v", "phi": 100, "shards": 2, "window": HOPPING},
         other={"key": "k2", "value": "v2", "phi": 200, "window": WIDER, "rows": 3, "width": 64},
     ),
-    sw.MergeSketches: Given(first={"key": "k", "value": "v", "phi": 100}, other={}),
-    sw.LatestJoin: Given(first={"key": "k", "value": "v"}, other={"key": "k2", "value": "v2", "key_type": "int64"}),
-    sw.SlidingAggregate: Given(
+    sw.operators.hitters.MergeSketches: Given(first={"key": "k", "value": "v", "phi": 100}, other={}),
+    sw.operators.LatestJoin: Given(
+        first={"key": "k", "value": "v"}, other={"key": "k2", "value": "v2", "key_type": "int64"}
+    ),
+    sw.operators.SlidingAggregate: Given(
         first={"key": "k", "sums": {"a": "v"}, "size": MINUTE, "time": "at"},
         other={"key": "k2", "sums": {"a": ("v", "w")}, "size": HOUR, "time": "at2", "rows_max": 5, "key_type": "int64"},
     ),
-    sw.WindowJoin: Given(
+    sw.operators.WindowJoin: Given(
         first={"key": "k", "left": ["a"], "right": ["b"], "size": MINUTE, "time": "at"},
         other={
             "key": "k2", "left": ["c"], "right": ["c"], "size": HOUR, "time": "at2", "rows_max": 5, "key_type": "int64",
         },
     ),
-    sw.Barrier: Given(
+    sw.operators.Barrier: Given(
         first={"key": "k", "left": ["a"], "right": ["b"]},
         other={"key": "k2", "left": ["c"], "right": ["c"], "waiting_max": 5, "key_type": "int64"},
     ),
-    sw.RippleJoin: Given(first={"key": "k"}, other={"key": "k2", "rate": 0.5, "seed": 2}),
-    sw.SumEstimates: Given(first={}, other={}),
-    sw.LocalModel: Given(
+    sw.operators.ripple_join.RippleJoin: Given(first={"key": "k"}, other={"key": "k2", "rate": 0.5, "seed": 2}),
+    sw.operators.ripple_join.SumEstimates: Given(first={}, other={}),
+    sw.operators.regression.LocalModel: Given(
         first={"shards": 2},
         other={
             "label": "l", "features": "f", "values": "v", "rate": 0.2, "decay": True, "l2": 0.1, "learn_below": 9,
             "window": sw.Decaying(),
         },
     ),
-    sw.GlobalModel: Given(first={}, other={"window": sw.Decaying()}),
+    sw.operators.regression.GlobalModel: Given(first={}, other={"window": sw.Decaying()}),
 }  # fmt: skip
 
 
 def built_in() -> list[type[Operator]]:
     """Every operator of the package that can be made."""
-    kinds = [value for value in vars(sw).values() if inspect.isclass(value) and issubclass(value, Operator)]
+    of_papers = (sw.operators.hitters, sw.operators.regression, sw.operators.ripple_join)
+    values = {
+        value for module in (sw.operators, *of_papers) for value in vars(module).values() if inspect.isclass(value)
+    }
+    kinds = [value for value in values if issubclass(value, Operator)]
     return [kind for kind in kinds if kind is not Operator and not inspect.isabstract(kind)]
 
 
-STATELESS = {sw.Apply, sw.Match, sw.Select, sw.Union, sw.Where, sw.Words}
+STATELESS = {
+    sw.operators.Apply,
+    sw.operators.Match,
+    sw.operators.Select,
+    sw.operators.Union,
+    sw.operators.Where,
+    sw.operators.Words,
+}
 ARGUMENTS = [(kind, name) for kind, given in GIVEN.items() for name in given.other]
 
 
@@ -127,16 +141,17 @@ def test_another_argument_is_another_meaning(kind: type[Operator], argument: str
 
 
 def test_what_is_spared_is_not_part_of_it() -> None:
-    count = sw.Count("o", key="k")
-    same = sw.Count("p", key="k", count_as="n", protect=sw.Approximate(theta=3), shards=5)
+    count = sw.operators.Count("o", key="k")
+    same = sw.operators.Count("p", key="k", count_as="n", protect=sw.Approximate(theta=3), shards=5)
     assert count.meaning() == same.meaning()
 
 
 def test_local_candidates_depend_on_theta() -> None:
     """A key that a lower threshold would have entered is not there: heavy hitters could be missed without a word."""
-    first = GIVEN[sw.LocalSketch].first
+    first = GIVEN[sw.operators.hitters.LocalSketch].first
     exact, approximate = (
-        sw.LocalSketch("o", **first, protect=protect).meaning() for protect in (sw.Exact(), sw.Approximate(theta=50))
+        sw.operators.hitters.LocalSketch("o", **first, protect=protect).meaning()
+        for protect in (sw.Exact(), sw.Approximate(theta=50))
     )
     assert (exact.pop("least"), approximate.pop("least")) == ("50.0", "25.0")
     assert exact == approximate
@@ -144,18 +159,18 @@ def test_local_candidates_depend_on_theta() -> None:
 
 def test_a_fault_is_part_of_what_it_strikes() -> None:
     def point(offset: int) -> dict[str, str]:
-        return FaultPoint("f", Loss(targets=("o",), offset=offset, length=3), ports=1).meaning()
+        return FaultPoint("f", Outage(targets=("o",), offset=offset, length=3), ports=1).meaning()
 
     def struck(offset: int) -> dict[str, str]:
-        latest = sw.LatestJoin("o", key="k", value="v")
-        return corrupted(latest, StateCorruption(targets=("o",), offset=offset, length=1)).meaning()
+        latest = sw.operators.LatestJoin("o", key="k", value="v")
+        return with_struck_state(latest, StateCorruption(targets=("o",), offset=offset, length=1)).meaning()
 
     assert point(5) == point(5) != point(6)
     assert struck(5) == struck(5) != struck(6)
     assert struck(5)["value"] == "'v'"
 
 
-class Limited(sw.Count):
+class Limited(sw.operators.Count):
     """A user's own operator on top of one of ours."""
 
     parameters = ("limit",)

@@ -45,13 +45,13 @@ class TestRunningMean:
 
     def test_an_operator_with_state_is_exact_unless_it_says_otherwise(self) -> None:
         assert RunningMean("mean").protect == sw.Exact()
-        assert sw.Select("s", "v").protect == sw.Nothing()
+        assert sw.operators.Select("s", "v").protect == sw.Nothing()
 
     def test_divergence_is_the_sum_over_what_it_keeps(self) -> None:
         with running(graph_of(RunningMean("mean", protect=sw.Approximate(1e9)), batches=VALUES)) as run:
             run.run()
             assert run.shard("mean", 0).divergence() == 18.0 + 6.0  # nothing was backed up: total and count
-            assert [row.divergence for row in run.progress] == [5.0, 12.0, 24.0]
+            assert [row.divergence for row in run.records()] == [5.0, 12.0, 24.0]
 
 
 class TestNumbersAsAttributes:
@@ -245,10 +245,15 @@ class TestPipelines:
         self, batches: list[pa.RecordBatch], *, shards: int, wipe_before: tuple[int, ...] = ()
     ) -> dict[int, int]:
         """How often each number of occurrences was reached by some word."""
-        by_word = sw.Count("by-word", key="word", protect=sw.Exact())
-        by_count = sw.Count("by-count", key="count", key_type="int64", count_as="words", protect=sw.Exact())
+        by_word = sw.operators.Count("by-word", key="word", protect=sw.Exact())
+        by_count = sw.operators.Count("by-count", key="count", key_type="int64", count_as="words", protect=sw.Exact())
         out = through(
-            by_word, sw.Select("only", "count"), by_count, batches=batches, shards=shards, wipe_before=wipe_before
+            by_word,
+            sw.operators.Select("only", "count"),
+            by_count,
+            batches=batches,
+            shards=shards,
+            wipe_before=wipe_before,
         )
         return dict(zip(out["count"].to_pylist(), out["words"].to_pylist(), strict=True))
 
@@ -271,7 +276,9 @@ class TestPipelines:
     def test_a_stream_that_passes_by_arrives_whole(self) -> None:
         graph = sw.Graph("g", shards=3)
         lines = graph.source("s", feed_of(WORDS))
-        counts = graph.add(sw.Count("c", key="word"), graph.add(sw.Where("w", sw.field("word") != "w1"), lines))
+        counts = graph.add(
+            sw.operators.Count("c", key="word"), graph.add(sw.operators.Where("w", sw.field("word") != "w1"), lines)
+        )
         graph.sink("out", counts, sw.Memory())
         graph.sink("raw", lines, sw.Memory())
         with running(graph) as run:
@@ -285,7 +292,7 @@ class TestSlipsOfThePen:
 
     def test_a_column_may_have_any_name(self) -> None:
         batch = tuples(port=["http"], bytes=[40])
-        out = through(sw.CountMin("c", key="port", value="bytes"), batches=[batch])
+        out = through(sw.operators.CountMin("c", key="port", value="bytes"), batches=[batch])
         assert out["bytes"].to_pylist() == [40]
 
     @pytest.mark.parametrize("values", [{"meen": 1.0}, {}, {"mean": [1.0, 2.0], "seq": [1]}])

@@ -11,9 +11,9 @@ from tests.operators.running import feed_of, running, tuples
 
 from spillway.errors import GraphError, InputError
 from spillway.graph import Graph, Memory, Nothing
-from spillway.inject.single_operator import Solo
-from spillway.operators import Operator
+from spillway.inject.single_operator import SingleOperator
 from spillway.operators.barrier import Barrier
+from spillway.operators.operator import Operator
 from spillway.operators.stateless import Where, field
 from spillway.operators.window_join import WindowJoin
 from spillway.seeds import generator
@@ -113,11 +113,11 @@ def test_a_barrier_with_too_many_waiting_is_an_error() -> None:
 def test_a_barriers_state_is_what_waits() -> None:
     operator = Barrier("barrier", key="key", left=["x"], right=["x"], waiting_max=4, protect=Nothing())
     schemas = graph_of(operator, [events(1)]).checked().output_schemas("barrier")
-    one, other = Solo(operator, schemas), Solo(operator, schemas)
+    one, other = SingleOperator(operator, schemas), SingleOperator(operator, schemas)
     try:
         one.apply({"left": tuples(key=["a"] * 3, x=[7.0, 1.0, 2.0]), "right": tuples(3, key=["a"], x=[0.0])})
         other.apply({"left": tuples(key=["a"] * 2, x=[1.0, 2.0])})
-        states = [solo.operator.states(pa.array(["a"])) for solo in (one, other)]  # type: ignore[attr-defined]
+        states = [single.operator.states(pa.array(["a"])) for single in (one, other)]  # type: ignore[attr-defined]
         assert np.array_equal(*states)
         other.apply({"left": tuples(3, key=["a"], x=[3.0])})
         assert not np.array_equal(states[0], other.operator.states(pa.array(["a"])))  # type: ignore[attr-defined]

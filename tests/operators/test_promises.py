@@ -26,8 +26,8 @@ def one(found: Promises, name: str) -> OperatorPromise:
     return promise
 
 
-def count(name: str, **options: object) -> sw.Count:
-    return sw.Count(name, **{"key": "word", "protect": A, **options})  # type: ignore[arg-type]
+def count(name: str, **options: object) -> sw.operators.Count:
+    return sw.operators.Count(name, **{"key": "word", "protect": A, **options})  # type: ignore[arg-type]
 
 
 def factor(*operators: sw.Operator, of_last: str) -> float | None:
@@ -96,12 +96,15 @@ def test_what_loses_nothing_carries_nothing(protect: sw.Protection) -> None:
 @pytest.mark.parametrize(
     ("between", "expected"),
     [
-        (sw.Select("s", ["word"]), 0.0),
-        (sw.Where("s", sw.field("word") != "x"), 0.0),
-        (sw.Where("s", sw.field("count") > 3), None),
-        (sw.Where("s", sw.field(2) > 3), None),
-        (sw.Match("s", "w", column="word"), 0.0),
-        (sw.Apply("s", lambda batch: batch, pa.schema([sw.columns().field("seq"), ("word", pa.string())])), None),
+        (sw.operators.Select("s", ["word"]), 0.0),
+        (sw.operators.Where("s", sw.field("word") != "x"), 0.0),
+        (sw.operators.Where("s", sw.field("count") > 3), None),
+        (sw.operators.Where("s", sw.field(2) > 3), None),
+        (sw.operators.Match("s", "w", column="word"), 0.0),
+        (
+            sw.operators.Apply("s", lambda batch: batch, pa.schema([sw.columns().field("seq"), ("word", pa.string())])),
+            None,
+        ),
     ],
     ids=["select", "where another", "where it", "where by place", "match", "apply"],
 )
@@ -110,7 +113,7 @@ def test_what_lies_between_two_counts_matters(between: sw.Operator, expected: fl
 
 
 def test_a_key_or_a_window_that_is_off_takes_the_promise() -> None:
-    by_count = sw.Count("b", key="count", key_type="int64", count_as="times", protect=A)
+    by_count = sw.operators.Count("b", key="count", key_type="int64", count_as="times", protect=A)
     assert factor(count("a"), by_count, of_last="b") is None
     by_time = count("b", window=sw.Hopping(time="count", length=10))
     assert factor(count("a"), by_time, of_last="b") is None
@@ -129,13 +132,13 @@ def joined(*, protect: sw.Protection, values: sw.Operator, then: bool = False) -
     graph = sw.Graph("g", shards=2)
     source = graph.source("source", feed_of(WORDS))
     options = {"then": lambda batch: batch, "schema": WORDS[0].schema} if then else {}
-    latest = sw.LatestJoin("latest", key="word", value="n", value_as="now", protect=protect, **options)  # type: ignore[arg-type]
+    latest = sw.operators.LatestJoin("latest", key="word", value="n", value_as="now", protect=protect, **options)  # type: ignore[arg-type]
     graph.sink("out", graph.add(latest, graph.add(values, source), source), sw.Memory())
     return graph
 
 
 def test_what_is_set_and_not_added_up_is_off_by_as_much() -> None:
-    sketch = sw.CountMin("sketch", key="word", value="n", protect=A)
+    sketch = sw.operators.CountMin("sketch", key="word", value="n", protect=A)
     found = of(joined(protect=sw.Approximate(theta=7), values=sketch))
     promise = one(found, "latest")
     assert (promise.carried[0].factor, promise.total_max) == (1.0, 107.0)
@@ -146,7 +149,7 @@ def test_what_is_set_and_not_added_up_is_off_by_as_much() -> None:
 
 
 def test_sinks_say_what_can_be_off_in_what_leaves() -> None:
-    sketch = sw.CountMin("sketch", key="word", value="n", protect=A)
+    sketch = sw.operators.CountMin("sketch", key="word", value="n", protect=A)
     (sink,) = of(joined(protect=sw.Exact(), values=sketch)).sinks
     assert sink.sentences() == [
         "What leaves at 'out' depends on what 'sketch' loses (at most 100): all tuples are there; off can be 'now' by "
@@ -154,7 +157,7 @@ def test_sinks_say_what_can_be_off_in_what_leaves() -> None:
     ]
     (sink,) = of(joined(protect=sw.Exact(), values=sketch, then=True)).sinks
     assert sink.sentences()[0].endswith("tuples may be missing, or there that should not be, with any values.")
-    (sink,) = of(graph_of(count("a"), sw.Where("heavy", sw.field("count") > 5), batches=WORDS)).sinks
+    (sink,) = of(graph_of(count("a"), sw.operators.Where("heavy", sw.field("count") > 5), batches=WORDS)).sinks
     assert sink.sentences()[0].endswith(
         "tuples may be missing, or there that should not be; off in the others can be 'count' by at most 100."
     )

@@ -152,8 +152,8 @@ def click_parts(seed: int, *, batches: int, size: int, features: int = 40) -> li
     truth = random.normal(size=features)
     parts = []
     for _ in range(batches):
-        drawn = [random.choice(features, size=4, replace=False).tolist() for _ in range(size)]
-        parts.append([(int(truth[found].sum() > 0), dict.fromkeys(found, 1.0)) for found in drawn])
+        chosen = [random.choice(features, size=4, replace=False).tolist() for _ in range(size)]
+        parts.append([(int(truth[found].sum() > 0), dict.fromkeys(found, 1.0)) for found in chosen])
     return parts
 
 
@@ -251,7 +251,7 @@ class TestWithFailures:
                 run.step()
                 for shard in range(shards):
                     gaps.append(apart(before[shard], began[shard]))
-                    failures = run.progress[-1].failures
+                    failures = run.records()[-1].failures
                     allowed = theta / shards / (1 if window else 2**failures) if failed else 0.0
                     assert gaps[-1] <= allowed + 1e-9, f"seed {seed}"
         assert any(gaps), f"seed {seed}: nothing was lost"

@@ -88,15 +88,15 @@ def test_a_window_of_time_that_overflows_is_an_error() -> None:
 
 def test_states_tell_keys_with_equal_futures() -> None:
     operator = SlidingAggregate("sums", key="symbol", sums={"volume": "volume"}, size=2, every=2, protect=Nothing())
-    from spillway.inject.single_operator import Solo
+    from spillway.inject.single_operator import SingleOperator
 
     schemas = graph_of(operator, batches=[trades(1)]).checked().output_schemas("sums")
-    one, other = Solo(operator, schemas), Solo(operator, schemas)
+    one, other = SingleOperator(operator, schemas), SingleOperator(operator, schemas)
     try:
         one.apply({"in": tuples(symbol=["a", "a", "a", "a", "b"], volume=[9, 9, 1, 2, 5])})
         other.apply({"in": tuples(symbol=["a", "a", "b"], volume=[1, 2, 6])})
         keys = pa.array(["a", "b", "c"])
-        left, right = (solo.operator.states(keys) for solo in (one, other))  # type: ignore[attr-defined]
+        left, right = (single.operator.states(keys) for single in (one, other))  # type: ignore[attr-defined]
         assert (left == right).all(axis=1).tolist() == [True, False, True]
         other.apply({"in": tuples(3, symbol=["a"], volume=[2])})  # same rows as before, but in another phase
         assert not (one.operator.states(keys) == other.operator.states(keys)).all(axis=1)[0]  # type: ignore[attr-defined]

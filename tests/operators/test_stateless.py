@@ -15,7 +15,9 @@ from tests.operators.running import feed_of, graph_of, through, tuples
 from spillway.errors import GraphError, InputError
 from spillway.graph import Graph, Memory
 from spillway.local import LocalRun
-from spillway.operators import Apply, Match, Operator, Select, Union, Where, Words, field
+from spillway.operators import Apply, Match, Select, Union, Where, Words
+from spillway.operators.operator import Operator
+from spillway.operators.stateless import field
 
 NUMBERS = tuples(k=["a", "b", None, "d"], v=pa.array([1, 20, 30, None], pa.int64()))
 

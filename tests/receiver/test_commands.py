@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.receiver.test_receiver import read_all
+from tests.files.full_disk import files_no_larger_than
+from tests.receiver.test_server import read_all
 
 from spillway.cli import send
 from spillway.errors import InputError, SetupError
@@ -110,3 +111,11 @@ def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatc
     assert find_token(tmp_path / "token") == made
     with pytest.raises(SetupError, match="cannot be read"):
         find_token(tmp_path / "none")
+
+
+def test_a_token_that_cannot_be_kept_leaves_no_half_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    with files_no_larger_than(10), pytest.raises(SetupError, match=r"No token can be kept in .*File too large"):
+        find_token(None, make_in=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert len(find_token(None, make_in=tmp_path)) > 20

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.receiver.serving import TOKEN, options, serving
 from tests.receiver.test_decoding import stream
-from tests.receiver.test_receiver import batch, read_all
+from tests.receiver.test_server import batch, read_all
 
 from spillway.receiver import ItemReader, Sender
 from spillway.receiver.wire import frames as f
@@ -24,6 +24,7 @@ def attack(random: np.random.Generator) -> bytes:
     hello = f.hello_line(HELLO)
     arrow = bytearray(f.items_frame(f.ITEMS_ARROW, 1, stream(batch(-1000, 20))))
     arrow[int(random.integers(len(arrow)))] ^= 1 << int(random.integers(8))
+    web = b"POST /items HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n"
     choices = [
         noise,
         noise + b"\n" + noise,
@@ -44,7 +45,11 @@ def attack(random: np.random.Generator) -> bytes:
         hello + f.frame(int(random.integers(256)), noise),
         hello + bytes(arrow),
         b"POST /items HTTP/1.1\r\nContent-Length: 9999\r\n\r\n" + noise,
-        b"POST /items HTTP/1.1\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\nContent-Length: 50\r\n\r\n" + noise,
+        web + b"Content-Length: 50\r\n\r\n" + noise,
+        web + b"Transfer-Encoding: chunked\r\n\r\n" + noise,
+        web + b"Transfer-Encoding: chunked\r\n\r\n9\r\n" + noise,
+        web + b"Expect: 100-continue\r\nContent-Length: 50\r\n\r\n" + noise,
+        (web + b'Content-Length: 9\r\n\r\n{"id":-1}') * 3 + noise,
     ]
     return choices[int(random.integers(len(choices)))]
 

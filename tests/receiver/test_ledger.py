@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.receiver.world import SCHEMA, MemoryFiles, items_of
+from tests.receiver.world import SCHEMA, MemoryFolder, items_of
 
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, SetupError
 from spillway.receiver.actions import Record, Save
@@ -21,7 +21,7 @@ class Kept:
     """An inbox whose items are all made durable, in a folder."""
 
     def __init__(self) -> None:
-        self.files = MemoryFiles()
+        self.files = MemoryFolder()
         self.ledger = Ledger(self.files)
         self.inbox = Inbox(self.ledger.recover(SCHEMA, items_held_max=HELD_MAX), Bounds(items=0, unacked=1))
         self.ledger.write_record(self.inbox.record())
@@ -46,17 +46,17 @@ def ids_of(recovered: Recovered) -> list[int]:
     return [id for chunk in recovered.chunks for id in chunk.rows["id"].to_pylist()]
 
 
-def damage(files: MemoryFiles, name: str) -> None:
+def damage(files: MemoryFolder, name: str) -> None:
     data = bytearray(files.content[name])
     data[len(data) // 2] ^= 1
     files.content[name] = bytes(data)
 
 
-def segments(files: MemoryFiles) -> list[str]:
+def segments(files: MemoryFolder) -> list[str]:
     return [name for name in files.names() if name.startswith("items-")]
 
 
-def records(files: MemoryFiles) -> list[str]:
+def records(files: MemoryFolder) -> list[str]:
     return [name for name in files.names() if name.startswith("ledger-")]
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_segment_costs_its_items_and_is_named() -> None:
     assert ids_of(again) == [1, 3]
     assert again.damage == ("Items 2 to 2 in memory are damaged and lost.",)
     inbox = Inbox(again, Bounds(items=0, unacked=1))
-    assert (inbox.unsure, inbox.taken) == (1, 3)
+    assert (inbox.in_doubt, inbox.taken) == (1, 3)
 
 
 def test_a_damaged_record_leaves_no_number_to_be_given_twice() -> None:
@@ -127,7 +127,7 @@ def test_a_damaged_record_leaves_no_number_to_be_given_twice() -> None:
     assert (again.record.planned, again.record.failures) == (0, 1), "the plan of 3 is forgotten"
     inbox = Inbox(again, Bounds(items=0, unacked=1))
     assert inbox.taken >= inbox.planned >= 3, "its numbers must not be used again"
-    assert inbox.unsure == 0
+    assert inbox.in_doubt == 0
     assert "damaged" in again.damage[0]
     for name in records(kept.files):
         kept.files.content[name] = b"{}"

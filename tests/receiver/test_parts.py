@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from spillway.errors import InputError
 from spillway.receiver.bounds import Bounds
 from spillway.receiver.clients.outbox import Outbox
-from spillway.receiver.in_doubt import Unsure
-from spillway.receiver.item_queue import Chunk, Shelf, chunks_of
+from spillway.receiver.in_doubt import InDoubt
+from spillway.receiver.item_queue import Chunk, ItemQueue, chunks_of
 from spillway.receiver.rate import RateLimit
 from spillway.receiver.senders import SenderTable
 from spillway.receiver.wire.schema import ItemSchema
@@ -46,7 +46,7 @@ def test_a_bound_that_makes_no_sense_is_refused(name: str) -> None:
         Bounds(**{"items": 1.0, "unacked": 1.0, name: -1})  # type: ignore[arg-type]
 
 
-# The shelf, against a plain list.
+# The queue of items, against a plain list.
 
 Steps = st.lists(
     st.one_of(
@@ -58,34 +58,34 @@ Steps = st.lists(
 
 
 @given(Steps, st.integers(0, 300), st.integers(0, 200))
-def test_shelf(steps: list[tuple[str, int, int]], after: int, count: int) -> None:
-    shelf, model, taken, dropped = Shelf(), list[int](), 0, 0
+def test_item_queue(steps: list[tuple[str, int, int]], after: int, count: int) -> None:
+    queue, model, taken, dropped = ItemQueue(), list[int](), 0, 0
     for step, size, gap in steps:
         if step == "add":
             seqs = list(range(taken + 1 + gap, taken + 1 + gap + size))
-            shelf.add(Chunk(first=seqs[0], last=seqs[-1], rows=rows_of(seqs), numbers={"a": seqs[-1]}))
+            queue.add(Chunk(first=seqs[0], last=seqs[-1], rows=rows_of(seqs), numbers={"a": seqs[-1]}))
             model += seqs
             taken = seqs[-1]
         else:
             dropped = max(dropped, min(taken, dropped + size))
-            shelf.drop(dropped)
+            queue.drop(dropped)
     # Whole chunks are dropped, so some of what may go is still there; whoever reads asks for later ones only.
     after = max(after, dropped)
     upto = after + count
-    came = [seq for chunk in shelf.between(after, upto) for seq in chunk.between(after, upto)["seq"].to_pylist()]
+    came = [seq for chunk in queue.between(after, upto) for seq in chunk.between(after, upto)["seq"].to_pylist()]
     assert came == [seq for seq in model if after < seq <= upto]
     above = [seq for seq in model if seq > after][:count]
-    assert shelf.end_of(after, count) == (above[-1] if above else after)
-    assert shelf.items >= len([seq for seq in model if seq > dropped])
-    assert (shelf.bytes == 0) == (shelf.items == 0)
+    assert queue.end_of(after, count) == (above[-1] if above else after)
+    assert queue.items >= len([seq for seq in model if seq > dropped])
+    assert (queue.bytes == 0) == (queue.items == 0)
 
 
 def test_small_chunks_are_merged() -> None:
-    shelf = Shelf()
+    queue = ItemQueue()
     for seq in range(1, 5001):
-        shelf.add(Chunk(first=seq, last=seq, rows=rows_of([seq])))
-    assert len(list(shelf.between(0, 5000))) < 30
-    assert shelf.bytes < 5000 * 40
+        queue.add(Chunk(first=seq, last=seq, rows=rows_of([seq])))
+    assert len(list(queue.between(0, 5000))) < 30
+    assert queue.bytes < 5000 * 40
 
 
 @given(st.sets(st.integers(0, 60)))
@@ -97,25 +97,25 @@ def test_rows_are_cut_where_numbers_are_left_out(numbers: set[int]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=4), st.data())
-def test_unsure_numbers_are_counted_once(spans: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_numbers_in_doubt_are_counted_once(spans: list[tuple[int, int]], data: st.DataObject) -> None:
     start, given_spans, model = 0, [], set[int]()
     for skip, length in spans:
         first = start + skip
         given_spans.append((first, first + length - 1))
         model |= set(range(first, first + length))
         start = first + length
-    unsure = Unsure(given_spans)
+    in_doubt = InDoubt(given_spans)
     for _ in range(5):
         after = data.draw(st.integers(0, 60))
         if data.draw(st.booleans()):
-            unsure.settle(after)
+            in_doubt.settle(after)
             model = {number for number in model if number > after}
         else:
             upto = data.draw(st.integers(after, 70))
             asked = {number for number in model if after < number <= upto}
-            assert unsure.asked(after, upto) == len(asked)
+            assert in_doubt.asked(after, upto) == len(asked)
             model -= asked
-        assert unsure.count == len(model)
+        assert in_doubt.count == len(model)
 
 
 # Senders.

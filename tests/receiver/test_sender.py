@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.receiver.serving import SCHEMA, TOKEN, Served, options, serving
-from tests.receiver.test_receiver import batch, read_all, until
+from tests.receiver.test_server import batch, read_all, until
 
 from spillway.errors import InputError, SetupError
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.receiver import Bounds, ItemReader, ReceiverOptions, Sender
 from spillway.receiver.wire.frames import HELLO_BYTES_MAX
 
@@ -123,14 +123,14 @@ def test_a_reader_goes_on_where_the_connection_broke(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_keeps_the_reader_where_it_is_and_the_stop_from_being_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, full = LocalFiles.write, threading.Event()
+    write, full = LocalFolder.write, threading.Event()
 
-    def perhaps(files: LocalFiles, name: str, data: Any) -> None:
+    def perhaps(files: LocalFolder, name: str, data: Any) -> None:
         if full.is_set() and name.startswith("ledger-"):
             raise OSError("No space left on device")
         write(files, name, data)
 
-    monkeypatch.setattr(LocalFiles, "write", perhaps)
+    monkeypatch.setattr(LocalFolder, "write", perhaps)
     said: list[str] = []
     with serving(options(tmp_path), said) as served, ItemReader(served.address, TOKEN) as reader:
         with Sender(served.address, TOKEN) as sender:

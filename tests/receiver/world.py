@@ -26,7 +26,7 @@ from spillway.seeds import generator
 SCHEMA = ItemSchema.parse("id:int64")
 
 
-class MemoryFiles:
+class MemoryFolder:
     """A folder of files that keeps what was written, unless told to fail."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = generator(seed, "items", "world")
-        self.files = MemoryFiles()
+        self.files = MemoryFolder()
         self.bounds = Bounds(
             items=float(self.random.choice([0, 3, 20, 100, 700])),
             unacked=float(self.random.choice([2, 16, 200])),
@@ -350,7 +350,7 @@ class World:
             self.commit()
             idle = all(s.connected and not s.wire and s.outbox and not s.outbox.unacked for s in self.senders)
             done = self.finished == len(self.log) and not self.asking and not self.inbox.items_held
-            if idle and done and not self.disk and not self.inbox.unsure:
+            if idle and done and not self.disk and not self.inbox.in_doubt:
                 return
         raise AssertionError("the world does not come to rest")
 
@@ -367,7 +367,7 @@ class World:
         # A sender that is gone cannot say what had been acknowledged to it, and never heard of what was lost since.
         if not self.senders_end:
             assert self.inbox.lost == len(lost), f"the receiver knows of {self.inbox.lost} lost, not {len(lost)}"
-        assert self.inbox.unsure == 0
+        assert self.inbox.in_doubt == 0
 
 
 def run(seed: int, *, crashes: int, steps: int) -> World:

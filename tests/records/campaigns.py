@@ -1,6 +1,6 @@
 """A made-up campaign over Bargain Discovery: small, seeded, and of the shapes that real ones have.
 
-Nothing is run. What a fault does to the local score of a section is drawn by hand, target by target: silence during
+Nothing is run. What a fault does to the local score of a section is written by hand, target by target: silence during
 the outage, too much while averages are stale, then a slow return.
 """
 

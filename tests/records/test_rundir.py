@@ -2,15 +2,13 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.files.full_disk import files_no_larger_than
 from tests.records.progressed import progress
 
 from spillway.errors import RecordsWarning, RunError
@@ -21,6 +19,7 @@ from spillway.records.rundir import RunDirectory
 WRITER = """
 import os, signal, sys
 from pathlib import Path
+from tests.files.full_disk import files_no_larger_than
 from tests.records.progressed import progress
 from spillway.records.rundir import RunDirectory
 
@@ -36,17 +35,6 @@ def killed_writer(path: Path, first: int, end: int) -> None:
     command = [sys.executable, "-c", WRITER, str(path), str(first), str(end)]
     ran = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
     assert ran.returncode == -signal.SIGKILL
-
-
-@contextmanager
-def files_no_larger_than(size_bytes: int) -> Iterator[None]:
-    """A disk that is full for real: the kernel takes what fits and refuses the rest."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def batches_of(path: Path) -> list[int]:

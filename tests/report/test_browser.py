@@ -1,32 +1,20 @@
-"""The campaign page in a real browser: what it shows, and what its controls do.
+"""Pages in a real browser: what they show, and what their controls do."""
 
-A copy of the page gets a script that presses its controls and writes down what can be seen after each step; the
-browser prints the document, and the test reads it. Nothing is reached but the file itself.
-"""
-
-import json
-import re
-import shutil
-import subprocess
-from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.records import campaigns
+from tests.records.progressed import progress
+from tests.report.browser import seen_in_browser
+from tests.report.test_run_page import recorded
 
 from spillway.report.campaign_page import campaign_page
+from spillway.report.pages import report_page
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PHONE, DESK = 400, 1100  # pixels
 
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="no Chromium here; on Debian: apt-get install chromium. The page is also checked without."
-)
-
-# `seen` is what is visible: innerText leaves out what is hidden.
-STEPS = """
-const seen={};
-try{
-const text=selector=>[...document.querySelectorAll(selector)].map(e=>e.innerText||e.textContent);
+CAMPAIGN_STEPS = """
 const panel=name=>[...document.querySelectorAll(".panels")]
   .filter(p=>p.querySelector('select[name="'+name+'"]'))
   .map(p=>[...p.querySelectorAll(".panel")].filter(e=>!e.hidden).map(e=>e.querySelector("table")?"table":e.querySelector(".title").textContent));
@@ -48,7 +36,7 @@ const change=(name,value)=>{
 change("rate","average");seen.average=panel("rate");
 change("operator","VWAP");seen.vwap=panel("operator");
 [...document.querySelectorAll("svg.graph a")].find(a=>a.textContent.includes("QuoteFilter"))
-  .dispatchEvent(new MouseEvent("click",{bubbles:true}));
+  .dispatchEvent(new MouseEvent("click",{bubbles:true,cancelable:true}));
 seen.clicked=panel("operator");
 const chart=[...document.querySelectorAll(".panel")].find(p=>!p.hidden&&p.querySelector(".entry")).querySelector("svg");
 const entry=chart.querySelector(".entry"),line=chart.querySelector('.series[data-series="0"]');
@@ -62,44 +50,27 @@ chart.dispatchEvent(new PointerEvent("pointermove",
 seen.readout=text("#readout");
 seen.width=[document.documentElement.scrollWidth,document.documentElement.clientWidth];
 seen.colours=[...document.querySelectorAll("svg.graph a rect")].map(r=>getComputedStyle(r).fill);
-}catch(error){seen.error=String(error)}
-const out=document.createElement("pre");out.id="seen";out.textContent=JSON.stringify(seen);document.body.append(out);
+"""
+
+# Which cells of the section reach beyond the screen, and whether the page does.
+RUN_STEPS = """
+seen.headings = text("h2");
+seen.told = text("section p");
+const section = [...document.querySelectorAll("section")]
+  .find(each => each.querySelector("h2").textContent === "Backups made good");
+const cells = [...section.querySelectorAll("td")];
+seen.cells = cells.map(cell => cell.innerText);
+seen.cut = cells.filter(cell => cell.getBoundingClientRect().right > innerWidth).map(cell => cell.innerText);
+seen.rows = [...section.querySelectorAll("tbody tr")].map(row => getComputedStyle(row).display);
+seen.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth];
 """
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("browser")
+    folder = tmp_path_factory.mktemp("campaign")
     campaigns.write(folder / "run", small=False)
-    html = campaign_page(folder / "run")
-    page = folder / "page.html"
-    page.write_text(html.replace("</body>", f"<script>{STEPS}</script></body>"), encoding="utf-8")
-    dom = subprocess.run(
-        [
-            str(BROWSER),
-            "--headless",
-            "--no-sandbox",  # runs as root in containers; the page is our own
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-data-dir={folder / 'profile'}",
-            "--window-size=500,900",
-            "--dump-dom",
-            page.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
-    found = re.search(r'<pre id="seen">(.*?)</pre>', dom, flags=re.DOTALL)
-    assert found, "the page's script or the test's failed; the document was:\n" + dom[:2000]
-    result: dict[str, Any] = json.loads(unescape(found[1]))
-    assert "error" not in result, result
-    return result
+    return seen_in_browser(campaign_page(folder / "run"), CAMPAIGN_STEPS, folder=folder, width=PHONE)
 
 
 def test_it_shows_the_graph_and_what_to_do(seen: dict[str, Any]) -> None:
@@ -142,4 +113,18 @@ def test_pointing_at_a_chart_reads_its_values(seen: dict[str, Any]) -> None:
 
 def test_nothing_sticks_out_on_a_narrow_screen(seen: dict[str, Any]) -> None:
     whole, visible = seen["width"]
+    assert whole <= visible
+
+
+@pytest.mark.parametrize(("width", "rows"), [(PHONE, "block"), (DESK, "table-row")])
+def test_words_in_tables_can_be_read_on_any_screen(tmp_path: Path, width: int, rows: str) -> None:
+    damage = f"{'a-folder/' * 20}0000-of-0001 had no record of it; memory was whole, and is backed up anew"
+    path = recorded(tmp_path / "run", [progress(batch=batch, damage=damage * (batch == 3)) for batch in (0, 1, 3)])
+    found = seen_in_browser(report_page(path), RUN_STEPS, folder=tmp_path, width=width)
+    assert found["headings"][0] == "What the records lack"
+    assert "Of operator 'count', 1 batch lacks a record of one shard or of all: batch 2." in found["told"][0]
+    assert found["cells"] == ["count", "0", "3", damage]
+    assert not found["cut"]
+    assert set(found["rows"]) == {rows}
+    whole, visible = found["width"]
     assert whole <= visible

@@ -1,15 +1,17 @@
 """Charts: well-formed SVG whatever the data, with everything in it that was given."""
 
 import math
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spillway.errors import InputError
 from spillway.report.charts import POINTS_MAX, Group, Mark, Series, bar_chart, line_chart
-from spillway.report.layers import Arrow, Box, draw_graph
+from spillway.report.drawing import Arrow, Box, draw_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = """<script>alert("x")</script>&amp;'"]]>"""
@@ -148,6 +150,43 @@ def test_a_graph_is_laid_out_from_top_to_bottom_without_overlap() -> None:
     source, left, right, join = places
     assert source[1] < left[1] == right[1] < join[1]
     assert abs(left[0] - right[0]) >= left[2]
+
+
+def curve(path: str) -> Iterator[tuple[float, float]]:
+    """Points along a path of M, C and V."""
+    x = y = 0.0
+    for kind, rest in re.findall(r"([MCV])([-0-9. ]+)", path):
+        numbers = [float(number) for number in rest.split()]
+        match kind:
+            case "M":
+                x, y = numbers
+            case "C":
+                x1, y1, x2, y2, x3, y3 = numbers
+                for i in range(1, 50):
+                    t = i / 50
+                    a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3
+                    yield a * x + b * x1 + c * x2 + d * x3, a * y + b * y1 + c * y2 + d * y3
+                x, y = x3, y3
+            case "V":
+                yield from ((x, y + (numbers[0] - y) * i / 50) for i in range(1, 50))
+                y = numbers[0]
+
+
+@given(edges=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12))
+@example(edges=[(0, 1), (1, 2), (1, 3), (2, 1)])  # A stream that goes back beside a box of its source's row.
+def test_no_stream_passes_behind_a_box(edges: list[tuple[int, int]]) -> None:
+    arrows = [Arrow(source=f"n{a}", target=f"n{b}", back=a >= b) for a, b in edges]
+    svg = draw_graph([Box(name=f"n{i}") for i in range(7)], arrows, title="g")
+    boxes = [[float(e.get(key, "0")) for key in ("x", "y", "width", "height")] for e in parsed(svg).iter(f"{SVG}rect")]
+    for e in parsed(svg).iter(f"{SVG}path"):
+        if (e.get("class") or "").startswith("stream"):
+            inside = [
+                (x, y)
+                for x, y in curve(e.get("d", ""))
+                for left, top, width, height in boxes
+                if left + 0.1 < x < left + width - 0.1 and top + 0.1 < y < top + height - 0.1
+            ]
+            assert not inside
 
 
 def test_a_graph_too_large_to_read_is_refused() -> None:

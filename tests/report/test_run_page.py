@@ -53,7 +53,7 @@ def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
     assert "count 2 2,000 4 0.2 4,000 1 0 0" in said
     assert "count: 3, 0.6" in html  # divergence left after batch 3
     assert "count: 4, 0" in html  # and after a backup
-    assert "Memory was lost 1 times." in said
+    assert "Memory was lost once." in said
     assert "count 1 7 batch 4 each of 12,345 numbers by at most 2,500; together at most 30,862,500 0" in said
     assert Elements(html).count("svg") == 2
 
@@ -153,7 +153,7 @@ def test_a_page_says_what_was_run_again_torn_and_let_go(tmp_path: Path, monkeypa
     said = words(report_page(path))
     assert "8 batches; running. Drivers before this one: 1 finished." in said
     assert "The records begin with batch 4." in said
-    assert "1 records are of batches that were run again; of each the last word counts." in said
+    assert "1 record is of batches that were run again; of each batch the last word counts." in said
     assert "part-000000.log: its last 4 bytes are half a record." in said
     assert "count 1 22" in said  # tuples: 1 + 1 + 10 + 10
     directory.close("finished")
@@ -189,5 +189,5 @@ def test_what_is_promised_is_shown_as_the_run_said_it(tmp_path: Path) -> None:
 def test_backups_that_were_made_good_are_told(tmp_path: Path) -> None:
     rows = [progress(batch=batch, damage="all of them were gone" if batch == 3 else "") for batch in range(6)]
     said = words(report_page(recorded(tmp_path / "run", rows)))
-    assert "1 times backups were not what they should be" in said and "all of them were gone" in said
+    assert "Backups were not what they should be once. Memory was whole" in said and "all of them were gone" in said
     assert "Backups made good" not in words(report_page(recorded(tmp_path / "other", rows[:3])))

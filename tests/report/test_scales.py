@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from spillway.report.scales import Scale, label, limits, ticks
@@ -32,6 +32,8 @@ def test_ticks_of_a_logarithmic_axis(low: float, factor: float) -> None:
 
 
 @given(values=st.lists(st.floats(), max_size=20), log=st.booleans())
+@example(values=[5e-324], log=True)
+@example(values=[5e-324], log=False)
 def test_limits_hold_every_value_that_can_be_drawn(values: list[float], log: bool) -> None:
     assume(all(abs(value) < 1e300 for value in values if math.isfinite(value)))
     low, high = limits(values, log=log)

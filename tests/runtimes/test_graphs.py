@@ -3,6 +3,9 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +17,7 @@ from tests.conftest import RunGraph, in_order
 import spillway as sw
 from spillway.errors import InputError
 from spillway.seeds import generator
+from spillway.spark.running import Run
 
 BATCHES, PIECES, ROWS = 4, 2, 500
 SCHEMA = pa.schema(
@@ -47,8 +51,8 @@ def rows() -> list[dict[str, int | str]]:
 
 def test_stateless_operators_keep_what_they_should(run_graph: RunGraph) -> None:
     graph = sw.Graph("cheap")
-    cheap = graph.add(sw.Where("cheap", sw.field("price") < 10), graph.source("sales", sales()))
-    graph.sink("out", graph.add(sw.Select("some", ["user"]), cheap), sw.Memory())
+    cheap = graph.add(sw.operators.Where("cheap", sw.field("price") < 10), graph.source("sales", sales()))
+    graph.sink("out", graph.add(sw.operators.Select("some", ["user"]), cheap), sw.Memory())
     expected = [(row["seq"], row["user"]) for row in rows() if int(row["price"]) < 10]
     out = run_graph(graph)["out"]
     assert list(zip(*out.to_pydict().values(), strict=True)) == expected
@@ -58,19 +62,43 @@ def test_stateless_operators_keep_what_they_should(run_graph: RunGraph) -> None:
 @pytest.mark.parametrize("key", ["user", "item"])
 def test_counts_are_exact_without_failures(run_graph: RunGraph, key: str, protect: sw.Protection) -> None:
     graph = sw.Graph("counts", shards=3)
-    count = sw.Count("count", key=key, key_type="string" if key == "user" else "int64", protect=protect)
+    count = sw.operators.Count("count", key=key, key_type="string" if key == "user" else "int64", protect=protect)
     graph.sink("out", graph.add(count, graph.source("sales", sales())), sw.Memory())
     out = run_graph(graph)["out"].to_pylist()
     newest = {row[key]: row["count"] for row in sorted(out, key=lambda row: row["seq"])}
     assert newest == Counter(row[key] for row in rows())
 
 
+@pytest.mark.spark
+def test_both_runtimes_tell_the_same_of_every_shard_and_batch(spark: Any, tmp_path: Path) -> None:
+    def build() -> sw.Graph:
+        graph = sw.Graph("told", shards=3)
+        count = sw.operators.Count("count", key="user", protect=sw.Approximate(theta=50))
+        graph.sink("out", graph.add(count, graph.source("sales", sales())), sw.Discard())
+        return graph
+
+    def told(run: Run | sw.LocalRun) -> tuple[list[Any], list[Any]]:
+        told_of = attrgetter("shard", "batch", "tuples", "divergence", "threshold", "failures", "backup")
+        summed_up = attrgetter("operator", "shards", "batch", "tuples", "backups", "divergence_of_threshold")
+        return sorted(map(told_of, run.records())), list(map(summed_up, run.progress()))
+
+    with sw.LocalRun(build(), backups=str(tmp_path / "local")) as run:
+        run.run()
+        locally = told(run)
+    with sw.run(build(), spark, backups=tmp_path / "spark") as running:
+        running.wait()
+        assert told(running) == locally
+    assert len(locally[0]) == 3 * BATCHES and len(locally[1]) == 1
+
+
 def test_two_stages_two_sinks_and_a_stream_that_passes_by(run_graph: RunGraph) -> None:
     graph = sw.Graph("stages")
     source = graph.source("sales", sales())
-    spent = graph.add(sw.Count("spent", key="user", value="price", count_as="spent", protect=sw.Exact()), source)
-    rich = graph.add(sw.Where("rich", sw.field("spent") > 500), spent)
-    times = graph.add(sw.Count("times", key="user", count_as="times", protect=sw.Nothing()), rich)
+    spent = graph.add(
+        sw.operators.Count("spent", key="user", value="price", count_as="spent", protect=sw.Exact()), source
+    )
+    rich = graph.add(sw.operators.Where("rich", sw.field("spent") > 500), spent)
+    times = graph.add(sw.operators.Count("times", key="user", count_as="times", protect=sw.Nothing()), rich)
     graph.sink("spent_out", spent, sw.Memory())
     graph.sink("times_out", times, sw.Memory())
     graph.sink("raw", source, sw.Memory())
@@ -92,8 +120,8 @@ def test_two_stages_two_sinks_and_a_stream_that_passes_by(run_graph: RunGraph) -
 def test_two_sources_meet_in_a_union(run_graph: RunGraph) -> None:
     graph = sw.Graph("union")
     left, right = graph.source("left", sales()), graph.source("right", sales())
-    both = graph.add(sw.Union("both"), left, right)
-    graph.sink("out", graph.add(sw.Count("count", key="user", protect=sw.Nothing()), both), sw.Memory())
+    both = graph.add(sw.operators.Union("both"), left, right)
+    graph.sink("out", graph.add(sw.operators.Count("count", key="user", protect=sw.Nothing()), both), sw.Memory())
     newest = {row["user"]: row["count"] for row in run_graph(graph)["out"].sort_by("seq").to_pylist()}
     assert newest == {user: 2 * count for user, count in Counter(row["user"] for row in rows()).items()}
 
@@ -124,7 +152,7 @@ def test_an_operator_of_ones_own_sees_a_batch_once_and_in_order(run_graph: RunGr
 
 def test_sketch_estimates_agree_and_are_never_low(run_graph: RunGraph) -> None:
     graph = sw.Graph("sketch")
-    sketch = sw.CountMin("sketch", key=["user", "item"], value="price", rows=3, width=64, protect=sw.Exact())
+    sketch = sw.operators.CountMin("sketch", key=["user", "item"], value="price", rows=3, width=64, protect=sw.Exact())
     graph.sink("out", graph.add(sketch, graph.source("sales", sales())), sw.Memory())
     totals: Counter[tuple[str, int]] = Counter()
     for row in rows():
@@ -149,7 +177,7 @@ def test_a_null_key_is_refused_by_name(run_graph: RunGraph) -> None:
 
     graph = sw.Graph("nulls")
     feed = sw.Generator(make=make, schema=SCHEMA, pieces=1)
-    graph.sink("out", graph.add(sw.Count("count", key="user"), graph.source("sales", feed)), sw.Memory())
+    graph.sink("out", graph.add(sw.operators.Count("count", key="user"), graph.source("sales", feed)), sw.Memory())
     with pytest.raises(InputError, match=r"Operator 'count': key column 'user' must not be null.*seq 3"):
         run_graph(graph)
 
@@ -166,7 +194,7 @@ def test_a_dataframe_gives_what_a_trace_of_the_same_files_gives(spark, tmp_path)
 
     def counted(graph: sw.Graph, data: object) -> sw.Graph:
         source = graph.source("sales", data)
-        graph.sink("out", graph.add(sw.Count("count", key="user"), source), sw.Memory())
+        graph.sink("out", graph.add(sw.operators.Count("count", key="user"), source), sw.Memory())
         return graph
 
     frame = spark.readStream.schema("seq bigint, user string, item bigint, price bigint")

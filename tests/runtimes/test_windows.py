@@ -55,7 +55,7 @@ def test_shards_end_every_window_once(run_graph: RunGraph, protect: sw.Protectio
 
 def test_counts_begin_anew_in_every_window(run_graph: RunGraph) -> None:
     graph = sw.Graph("counts", shards=3)
-    count = sw.Count("count", key="user", window=sw.Hopping(count=COUNT), protect=sw.Approximate(theta=100))
+    count = sw.operators.Count("count", key="user", window=sw.Hopping(count=COUNT), protect=sw.Approximate(theta=100))
     graph.sink("out", graph.add(count, graph.source("sales", sales())), sw.Memory())
     expected, counts, window = set[tuple[object, int]](), Counter[object](), 0
     for batch in range(BATCHES):

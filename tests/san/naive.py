@@ -68,10 +68,10 @@ class Bits:
                         return time
             case Empirical(values=values, weights=weights):
                 assert weights is not None
-                drawn = self.below_one() * math.fsum(weights)
+                chosen_at = self.below_one() * math.fsum(weights)
                 for value, weight in zip(values, weights, strict=True):
-                    drawn -= weight
-                    if drawn < 0:
+                    chosen_at -= weight
+                    if chosen_at < 0:
                         return value
                 return values[-1]
         raise AssertionError(law)
@@ -135,11 +135,11 @@ class Naive:
     def _case(self, activity: Activity) -> int:
         case = 0
         if len(activity.outcomes) > 1:
-            drawn = self.bits.below_one()
+            chosen_at = self.bits.below_one()
             total = 0.0
             for case, outcome in enumerate(activity.outcomes):  # noqa: B007 - the last one is meant
                 total += outcome.chance.value(self.marking)
-                if drawn < total:
+                if chosen_at < total:
                     break
         return case
 
@@ -169,10 +169,10 @@ class Naive:
             equals = [each for each in ready if each.priority == highest]
             chosen = equals[0]
             if len(equals) > 1:
-                drawn = self.bits.below_one() * sum(each.weight for each in equals)
+                chosen_at = self.bits.below_one() * sum(each.weight for each in equals)
                 for chosen in equals:
-                    drawn -= chosen.weight
-                    if drawn < 0:
+                    chosen_at -= chosen.weight
+                    if chosen_at < 0:
                         break
             self._complete(chosen)
         for activity in self.timed:

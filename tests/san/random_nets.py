@@ -1,4 +1,4 @@
-"""Nets drawn at random, small and never stuck, that use every feature of a declaration."""
+"""Nets chosen at random, small and never stuck, that use every feature of a declaration."""
 
 import numpy as np
 

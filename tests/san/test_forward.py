@@ -171,19 +171,19 @@ def test_time_never_runs_backwards_with_several_clocks(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("count", "chance"), [(5, 0.3), (40, 0.9), (300, 0.01), (4000, 0.5), (100_000, 0.2)])
-def test_binomial_draws_have_the_binomial_law(count: int, chance: float) -> None:
+def test_binomial_samples_have_the_binomial_law(count: int, chance: float) -> None:
     state = generator(1, "binomial", count).integers(0, 2**64, 4, dtype=np.uint64)
-    draws = np.array([binomial(count, chance, state) for _ in range(20_000)])
+    samples = np.array([binomial(count, chance, state) for _ in range(20_000)])
     law = binom(count, chance)
     # Bins of about equal chance, as few as there are values.
     edges = np.unique(law.ppf(np.linspace(0, 1, 21)[1:-1]))
-    seen = np.bincount(np.searchsorted(edges, draws), minlength=len(edges) + 1)
-    expected = np.diff([0, *law.cdf(edges), 1]) * len(draws)
+    seen = np.bincount(np.searchsorted(edges, samples), minlength=len(edges) + 1)
+    expected = np.diff([0, *law.cdf(edges), 1]) * len(samples)
     kept = expected > 5
     assert kept.sum() >= 3
     scale = seen[kept].sum() / expected[kept].sum()
     assert chisquare(seen[kept], expected[kept] * scale).pvalue > 1e-3
-    assert math.isclose(draws.mean(), count * chance, abs_tol=5 * law.std() / math.sqrt(len(draws)))
+    assert math.isclose(samples.mean(), count * chance, abs_tol=5 * law.std() / math.sqrt(len(samples)))
 
 
 def test_a_rise_is_what_a_reader_of_redundant_streams_passes() -> None:

@@ -1,14 +1,11 @@
 """The event loop does what the rules say: the same completions at the same times as a naive simulator."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 from tests.san.naive import Bits, Naive
 from tests.san.random_nets import random_net
 
-from spillway.san import AtInstant, Impulses, Measure, Net, OverInterval, TimeAverage, compiled, firing
+from spillway.san import AtInstant, Impulses, Measure, Net, OverInterval, TimeAverage, firing
 from spillway.san.flat import flatten
 from spillway.san.kernel import replication
 from spillway.san.tables import workspace
@@ -50,13 +47,3 @@ def test_every_completion_is_that_of_the_naive_simulator(seed: int) -> None:
     assert sums / np.array(flat.lengths) == pytest.approx(list(expected.values()), rel=1e-9, abs=1e-9)
     # A comparison of nothing would pass as well.
     assert tally[firing.EVENTS] >= 10
-
-
-def test_a_change_in_any_file_of_the_event_loop_compiles_it_anew() -> None:
-    """Whatever is compiled into the loop, or has constants in it, is part of what numba's cache is kept for."""
-    folder = Path(compiled.__file__).parent
-    decorated = {
-        path.stem for path in folder.glob("*.py") if re.search(r"^@(compiled|inlined)$", path.read_text(), re.M)
-    }
-    assert {"kernel", "firing", "jumping", "draws", "heap", "programs"} <= decorated
-    assert decorated | {"tables", "compiled", "distributions"} <= set(compiled.FILES)

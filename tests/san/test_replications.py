@@ -8,7 +8,8 @@ import pytest
 from tests.san.closed_forms import repair_shop
 from tests.san.streams_by_hand import stream
 
-from spillway.san import Deterministic, Estimate, Exponential, ModelError, Precision, Processes, TimeAverage, simulate
+from spillway.parallel import Processes
+from spillway.san import Deterministic, Estimate, Exponential, ModelError, Precision, TimeAverage, simulate
 from spillway.san.flat import flatten
 from spillway.san.intervals import estimate
 from spillway.san.net import Net
@@ -18,15 +19,15 @@ from spillway.san.rewards import AtInstant
 
 @pytest.fixture(scope="module")
 def two_processes() -> Iterator[Processes]:
-    with Processes(2) as workers:
-        yield workers
+    with Processes(2) as pool:
+        yield pool
 
 
 def test_one_and_two_processes_give_the_same_bits(two_processes: Processes) -> None:
     net, measures = stream(Deterministic(0.02), forward=True)
     precision = Precision(relative=0.02, replications_min=40, replications_max=400, replications_round=30)
     alone = simulate(net, measures, seed=11, precision=precision)
-    together = simulate(net, measures, seed=11, precision=precision, workers=two_processes)
+    together = simulate(net, measures, seed=11, precision=precision, pool=two_processes)
     assert alone.samples.tobytes() == together.samples.tobytes()
     assert alone.estimates == together.estimates
     assert (alone.events, alone.skipped, alone.jumps) == (together.events, together.skipped, together.jumps)
@@ -38,9 +39,9 @@ def test_an_error_in_a_process_says_the_same(two_processes: Processes) -> None:
     net = Net("net")
     queue = net.place("queue", 2)
     net.timed("serve", Deterministic(1), inputs=[queue])
-    for workers in (None, two_processes):
+    for pool in (None, two_processes):
         with pytest.raises(ModelError, match="Net 'net' at time 2: nothing can happen any more"):
-            simulate(net, [AtInstant("queue", queue, at=5)], seed=1, workers=workers)
+            simulate(net, [AtInstant("queue", queue, at=5)], seed=1, pool=pool)
 
 
 def test_blocks_make_no_difference() -> None:
@@ -94,29 +95,12 @@ def test_interval_of_a_mean_is_students() -> None:
     assert found.half_width == pytest.approx(4.302652729696142 / 3**0.5, rel=1e-9)
 
 
-def test_an_interrupt_ends_the_processes_at_once() -> None:
-    known = repair_shop()
-    flat = flatten(known.net, known.measures)
-    endless = [Block(first=0, count=1), Block(first=1, count=1_000_000)]
-    interrupted = Processes(1)
-
-    def interrupt_after_the_first_block() -> None:
-        with interrupted:
-            next(interrupted.run(flat, seed=1, blocks=endless))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupt_after_the_first_block()
-    assert interrupted.started
-    assert not any(process.is_alive() for process in interrupted.started)
-
-
 @pytest.mark.spark
 def test_spark_tasks_give_the_same_bits(spark: Any) -> None:
-    from spillway.san.replications_on_spark import OnSpark
+    from spillway.parallel.tasks_on_spark import SparkTasks
 
     net, measures = stream(Deterministic(0.02), forward=True)
     few = Precision(replications_min=12, replications_max=12)
     alone = simulate(net, measures, seed=11, precision=few)
-    shared = simulate(net, measures, seed=11, precision=few, workers=OnSpark(spark))
+    shared = simulate(net, measures, seed=11, precision=few, pool=SparkTasks(spark))
     assert alone.samples.tobytes() == shared.samples.tobytes()

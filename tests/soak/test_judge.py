@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spillway.backup import due, keeper, promise, reach, store, thresholds
+from spillway.backup import reach, store, thresholds
 from spillway.backup.manifest import Manifest
+from spillway.backup.policies import CheckpointPolicy, Committing
 from spillway.engine import feedback, opened
-from spillway.graph.protections import Checkpoint, Protection
 from spillway.operators.sketch import CountMin
-from spillway.soak.contents import same
+from spillway.soak.contents import differing, same
 from spillway.soak.memories import PromiseBrokenError
 from spillway.soak.schedules import run_schedule
 from spillway.state.arrays import Cells
@@ -45,13 +45,13 @@ def broken(seed: int) -> str:
 
 def test_thresholds_twice_as_high_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = thresholds.threshold
-    monkeypatch.setattr(promise, "threshold", lambda limit, **given: 2 * right(limit, **given))
+    monkeypatch.setattr(thresholds, "threshold", lambda limit, **given: 2 * right(limit, **given))
     until_broken("is allowed", "is off by")
 
 
 def test_thresholds_that_do_not_halve_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = thresholds.threshold
-    monkeypatch.setattr(promise, "threshold", lambda limit, **given: right(limit, **given | {"failures": 0}))
+    monkeypatch.setattr(thresholds, "threshold", lambda limit, **given: right(limit, **given | {"failures": 0}))
     until_broken("is allowed", "is off by", first=70)
 
 
@@ -114,13 +114,12 @@ def test_feedback_that_is_not_told_to_be_lost_is_noticed(monkeypatch: pytest.Mon
 
 
 def test_checkpoints_that_come_late_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = due.is_due
+    right = CheckpointPolicy.is_due
 
-    def late(protection: Protection, batch: due.Committing) -> bool:
-        lazy = isinstance(protection, Checkpoint)
-        return right(protection, replace(batch, tuples_since_backup=0, since_backup_s=0.0) if lazy else batch)
+    def late(self: CheckpointPolicy, batch: Committing) -> bool:
+        return right(self, replace(batch, tuples_since_backup=0, since_backup_s=0.0))
 
-    monkeypatch.setattr(keeper, "is_due", late)
+    monkeypatch.setattr(CheckpointPolicy, "is_due", late)
     until_broken("lost batches")
 
 
@@ -158,3 +157,11 @@ def test_contents_are_compared_number_by_number() -> None:
     assert same({"a": np.array([1, 2]), "b": {1: 2}}, {"a": np.array([1, 2]), "b": {1: 2}})
     assert not same({"a": np.array([1, 2])}, {"a": np.array([1, 3])})
     assert same({"a": 1, "b": 2}, {"a": 1, "b": 3}, left_out=("b",))
+
+
+def test_a_difference_is_told_by_what_differs() -> None:
+    alike = {f"word {number}": number for number in range(100)}
+    assert differing({"a": alike | {"x": 1}, "b": 1}, {"a": alike | {"x": 2}, "b": 1}) == (
+        "a is {'x': 1} and should be {'x': 2}"
+    )
+    assert differing({"a": {1, 2}}, {"a": {1, 3}}) == "a is {2} and should be {3}"

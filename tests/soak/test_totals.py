@@ -6,6 +6,7 @@ import pytest
 
 from spillway.cli.main import main
 from spillway.clock import ManualClock
+from spillway.parallel import Processes, ThisProcess
 from spillway.soak import totals
 from spillway.soak.memories import PromiseBrokenError
 from spillway.soak.schedules import ScheduleResult, run_schedule
@@ -27,7 +28,7 @@ def soaked(*, keep_going: bool, schedules: int | None = 8, until_s: float = 60.0
         schedules=schedules,
         until_s=until_s,
         clock=clock,
-        processes=1,
+        pool=ThisProcess(),
         keep_going=keep_going,
         tell=lambda so_far: clock.advance(1.0),
     )
@@ -44,15 +45,16 @@ def test_it_ends_when_the_time_is_over() -> None:
 
 
 def test_several_processes_count_the_same_as_one() -> None:
-    together = soak(
-        first_seed=0,
-        schedules=12,
-        until_s=float("inf"),
-        clock=ManualClock(),
-        processes=2,
-        keep_going=False,
-        tell=lambda so_far: None,
-    )
+    with Processes(2) as pool:
+        together = soak(
+            first_seed=0,
+            schedules=12,
+            until_s=float("inf"),
+            clock=ManualClock(),
+            pool=pool,
+            keep_going=False,
+            tell=lambda so_far: None,
+        )
     assert together == run_some(range(12))
 
 

@@ -28,8 +28,8 @@ def numbered(spark: Any, folder: Path, batches: list[Numbers], *, staged: bool) 
     graph = sw.Graph("numbered", shards=2)
     stream = graph.source("events", frame, seq="number")
     if staged:
-        stream = graph.add(sw.Where("all", sw.field("word") == "a"), stream)
-    graph.sink("out", graph.add(sw.Count("count", key="word", protect=sw.Nothing()), stream), sw.Memory())
+        stream = graph.add(sw.operators.Where("all", sw.field("word") == "a"), stream)
+    graph.sink("out", graph.add(sw.operators.Count("count", key="word", protect=sw.Nothing()), stream), sw.Memory())
     return graph
 
 

@@ -15,7 +15,7 @@ from spillway.graph.stages import stages
 from spillway.operators.operator import Operator
 from spillway.spark import task as tasks
 from spillway.spark.compile import edge_layout
-from spillway.spark.task import RunContext, StageTask, portable
+from spillway.spark.task import RunContext, StageTask, open_shard, portable
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def stage_task(folder: Path, *, run: str) -> StageTask:
 
 def open_all(task: StageTask) -> None:
     for operator in task.context.operators.values():
-        task._open_shard(operator, 0)
+        open_shard(task.context, task.stage, operator, 0)
 
 
 def test_memory_of_runs_that_are_gone_is_let_go(tmp_path: Path) -> None:
@@ -93,5 +93,5 @@ def test_a_stage_of_many_operators_keeps_all_of_its_own(tmp_path: Path, monkeypa
     monkeypatch.setattr(tasks, "_OPEN_MAX", 1)
     task = stage_task(tmp_path, run="first")
     whole = replace(task, stage=replace(task.stage, operators=tuple(task.context.operators)))
-    opened = [whole._open_shard(operator, 0) for operator in whole.context.operators.values()]
+    opened = [open_shard(whole.context, whole.stage, operator, 0) for operator in whole.context.operators.values()]
     assert [one.shard.version for one in opened] == [-1, -1]

@@ -24,7 +24,9 @@ def counted(pieces: int) -> sw.Graph:
     graph = sw.Graph("counted", shards=1)
     source = graph.source("in", sw.Generator(make=make, schema=SCHEMA, pieces=pieces))
     graph.sink(
-        "out", graph.add(sw.Count("count", key="key", key_type="int64", protect=sw.Exact()), source), sw.Memory()
+        "out",
+        graph.add(sw.operators.Count("count", key="key", key_type="int64", protect=sw.Exact()), source),
+        sw.Memory(),
     )
     return graph
 

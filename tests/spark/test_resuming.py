@@ -20,7 +20,7 @@ BATCHES = [tuples(4 * i, k=["a", "b", "c", "d"], k2=["x", "x", "y", "z"]) for i 
 
 def build(*, batches: int = 4, shards: int = 2, **options: Any) -> sw.Graph:
     graph = sw.Graph("resuming", shards=shards)
-    count = sw.Count("c", **{"key": "k", "protect": sw.Exact(), **options})
+    count = sw.operators.Count("c", **{"key": "k", "protect": sw.Exact(), **options})
     graph.sink("out", graph.add(count, graph.source("in", feed_of(BATCHES[:batches]))), sw.Memory())
     return graph
 

@@ -48,7 +48,7 @@ def truth(batches: int = BATCHES) -> Counter[str]:
 def build(protect: sw.Protection, *, batches: int = BATCHES, sink: Any = None, metric: Any = "max") -> sw.Graph:
     graph = sw.Graph("words")
     feed = sw.Generator(make=make_words, schema=SCHEMA, pieces=batches)
-    count = sw.Count("count", key="word", metric=metric, protect=protect)
+    count = sw.operators.Count("count", key="word", metric=metric, protect=protect)
     graph.sink("out", graph.add(count, graph.source("words", feed)), sink or sw.Memory())
     return graph
 
@@ -249,8 +249,11 @@ def test_backups_that_are_gone_are_missed(spark: Any, written: Places, tmp_path:
 
 def test_a_folder_that_cannot_be_written_loses_the_bound_loudly(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(BoundLostError, match=r"'count', shard \d, can no longer keep its bound"):
+    with pytest.raises(BoundLostError, match=r"'count', shard \d, can no longer keep its bound") as lost:
         finished(build(sw.Exact()), spark, backups=tmp_path / "file" / "backups")
+    error = lost.value
+    assert error.operator == "count" and error.shard in (0, 1)
+    assert str(error) == str(BoundLostError(operator="count", shard=error.shard, reason=error.reason))
 
 
 def test_no_backups_folder_is_refused_before_anything_runs(spark: Any) -> None:
@@ -264,7 +267,7 @@ def test_a_dataframe_with_the_wrong_columns_is_refused(spark: Any) -> None:
     with pytest.raises(GraphError, match="a column 'seq' of int64 is wanted to number tuples"):
         graph.source("rate", frame)
     rates = graph.source("rates", frame, seq="value")
-    graph.sink("out", graph.add(sw.Count("count", key="word"), rates), sw.Discard())
+    graph.sink("out", graph.add(sw.operators.Count("count", key="word"), rates), sw.Discard())
     with pytest.raises(GraphError, match="'word' is wanted"):
         run(graph, spark)
     with pytest.raises(GraphError, match="not a streaming one"):
@@ -277,7 +280,9 @@ def test_corrupt_parquet_read_by_spark_is_one_sentence(spark: Any, tmp_path: Pat
     frame = spark.readStream.schema("seq bigint, word string").parquet(str(tmp_path / "in"))
     graph = sw.Graph("corrupt")
     graph.sink(
-        "out", graph.add(sw.Count("count", key="word", protect=sw.Nothing()), graph.source("in", frame)), sw.Discard()
+        "out",
+        graph.add(sw.operators.Count("count", key="word", protect=sw.Nothing()), graph.source("in", frame)),
+        sw.Discard(),
     )
     with pytest.raises(RunError, match=r"^Spark stopped the run: .+") as error:
         finished(graph, spark, trigger={"availableNow": True})
@@ -290,7 +295,9 @@ def test_a_users_own_mistake_is_named(spark: Any) -> None:
 
     graph = sw.Graph("mistake")
     feed = sw.Generator(make=make_words, schema=SCHEMA, pieces=1)
-    graph.sink("out", graph.add(sw.Apply("divide", divide, SCHEMA), graph.source("words", feed)), sw.Discard())
+    graph.sink(
+        "out", graph.add(sw.operators.Apply("divide", divide, SCHEMA), graph.source("words", feed)), sw.Discard()
+    )
     with pytest.raises(RunError, match="ZeroDivisionError"):
         finished(graph, spark)
 

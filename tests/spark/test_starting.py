@@ -30,7 +30,7 @@ def endless(name: str = "endless") -> sw.Graph:
     assert spark is not None
     graph = sw.Graph(name)
     frame = spark.readStream.format("rate").load().selectExpr("value as seq", "value as number")
-    count = sw.Count("count", key="number", key_type="int64", protect=sw.Nothing())
+    count = sw.operators.Count("count", key="number", key_type="int64", protect=sw.Nothing())
     graph.sink("out", graph.add(count, graph.source("rate", frame)), sw.Discard())
     return graph
 
@@ -41,7 +41,7 @@ OWN = f"words-of-{os.getpid()}"  # other tests may be running on this machine
 def own_words(batches: int = BATCHES) -> sw.Graph:
     graph = sw.Graph(OWN)
     feed = sw.Generator(make=make_words, schema=SCHEMA, pieces=batches)
-    count = sw.Count("count", key="word", protect=sw.Nothing())
+    count = sw.operators.Count("count", key="word", protect=sw.Nothing())
     graph.sink("out", graph.add(count, graph.source("words", feed)), sw.Discard())
     return graph
 

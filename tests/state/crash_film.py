@@ -33,13 +33,14 @@ from spillway.seeds import generator
 from spillway.state.folders import default_root
 
 _SOURCE = Path(spillway.__file__).parent
-_OPERATORS = tuple(f"operators/{name}.py" for name in ("opened", "segment", "turn", "feedback"))
-_WATCHED = ("state", "backup", "records/durable.py", *_OPERATORS)
+_ENGINE = tuple(f"engine/{name}.py" for name in ("opened", "task", "turn", "feedback"))
+_WATCHED = ("state", "backup", "files", *_ENGINE)
+assert all((_SOURCE / watched).exists() for watched in _WATCHED), "a film of code that is not there shows nothing"
 _WORD_BYTES = 8
 _PLACES_MAX = 6
 
 PER_PLACE = int(os.environ.get("SPILLWAY_CRASH_POINTS", "1"))
-"""How many stills of each place are judged, drawn at random; a large number means all of them."""
+"""How many stills of each place are judged, chosen at random; a large number means all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ def crash_points(stills: list[Still], *, seed: int, depth: int = 1) -> list[Stil
     """Stills to judge, torn ones among them: for every place in the code where something was changed, some.
 
     A place is a line, in a batch; with a ``depth`` of 2 also the line that called it. Which of its stills are taken is
-    drawn. The first of all is the start, which nobody died at.
+    chosen. The first of all is the start, which nobody died at.
     """
     random = generator(seed, "crash points")
     found: dict[tuple[object, ...], list[Still]] = defaultdict(list)
@@ -238,8 +239,8 @@ def crash_points(stills: list[Still], *, seed: int, depth: int = 1) -> list[Stil
         found[after.batch, after.after[:depth], False].append(after)
         for torn in torn_between(before, after, random):
             found[after.batch, after.after[:depth], True].append(torn)
-    drawn = [random.permutation(len(group))[:PER_PLACE] for group in found.values()]
-    return [group[i] for group, places in zip(found.values(), drawn, strict=True) for i in sorted(places)]
+    chosen = [random.permutation(len(group))[:PER_PLACE] for group in found.values()]
+    return [group[i] for group, places in zip(found.values(), chosen, strict=True) for i in sorted(places)]
 
 
 def torn_between(before: Still, after: Still, random: np.random.Generator) -> Iterator[Still]:
@@ -253,8 +254,8 @@ def torn_between(before: Still, after: Still, random: np.random.Generator) -> It
     if len(places) < 2:
         return
     half = len(places) // 2
-    drawn = [place for place, is_drawn in zip(places, random.random(len(places)) < 0.5, strict=True) if is_drawn]
-    for written in (places[:half], places[half:], drawn):
+    chosen = [place for place, taken in zip(places, random.random(len(places)) < 0.5, strict=True) if taken]
+    for written in (places[:half], places[half:], chosen):
         files = dict(before.files)
         for name in {name for name, _ in written}:
             words = _words(before.files[name].data).copy()

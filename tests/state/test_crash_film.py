@@ -23,8 +23,8 @@ def test_a_still_is_what_a_process_leaves_that_is_killed_there() -> None:
         subject.apply()
         with Film(subject.folder) as film:
             subject.apply()
-        drawn = generator(SEED, "stills").choice(np.arange(1, len(film.stills)), KILLS, replace=False)
-        for number, still in enumerate(film.stills[i] for i in sorted(drawn)):
+        chosen = generator(SEED, "stills").choice(np.arange(1, len(film.stills)), KILLS, replace=False)
+        for number, still in enumerate(film.stills[i] for i in sorted(chosen)):
             left = folder / str(number)
             left.mkdir()
             lay_out(film.stills[0].files, left)

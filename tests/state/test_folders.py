@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.files.full_disk import files_no_larger_than
 from tests.state import processes
 
 from spillway.errors import StateMemoryError
 from spillway.state import folders
-from spillway.state.folders import claim, default_root, found_folders, look_at, wipe
+from spillway.state.folders import claim, default_root, found_folders, look_at, release, wipe
 
 
 def test_a_claimed_folder_is_ours(tmp_path: Path) -> None:
@@ -94,3 +95,13 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 def test_the_default_root_is_this_users_own() -> None:
     assert default_root().name == f"spillway-{os.getuid()}"
+
+
+def test_a_full_disk_leaves_the_claim_that_was_there(tmp_path: Path) -> None:
+    claim(tmp_path, graph="words")
+    with files_no_larger_than(0):
+        with pytest.raises(StateMemoryError):
+            claim(tmp_path, graph="other")
+        release(tmp_path)  # what ends with the process anyway hides no error of the run
+    owner = look_at(tmp_path).owner
+    assert owner is not None and owner.graph == "words" and owner.pid == os.getpid()

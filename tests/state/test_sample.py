@@ -1,4 +1,4 @@
-"""Samples: the same tuples wherever they are drawn, as many as the rate says, and kept like any other state."""
+"""Samples: the same tuples wherever they are chosen, as many as the rate says, and kept like any other state."""
 
 from collections import Counter
 from pathlib import Path

@@ -38,7 +38,7 @@ class Pieces:
 def heavy_tailed(random: np.random.Generator, count: int, *, ranks: int, exponent: float) -> npt.NDArray[np.int64]:
     """Ranks from 0 to ``ranks`` - 1, rank r about in proportion to 1 / (r+1)^exponent (Zipf's law).
 
-    Drawn by inverting the distribution of the density x^-exponent on [1, ranks + 1) and rounding down: no table is
+    Sampled by inverting the distribution of the density x^-exponent on [1, ranks + 1) and rounding down: no table is
     needed, so a piece costs the same however many ranks there are. Rank r has the density's share of [r+1, r+2),
     which is a little less than Zipf's for the first ranks and the same for the tail.
     """
@@ -47,5 +47,5 @@ def heavy_tailed(random: np.random.Generator, count: int, *, ranks: int, exponen
     # exponent = 1 is the limit of the other formula, and a neighbour of 1 must not divide by almost nothing.
     bend = (1 - exponent) * span
     logs = uniform * span if abs(bend) < 1e-9 else span * np.log1p(uniform * math.expm1(bend)) / bend
-    drawn: npt.NDArray[np.int64] = np.exp(logs).astype(np.int64) - 1
-    return np.minimum(drawn, ranks - 1)
+    sampled: npt.NDArray[np.int64] = np.exp(logs).astype(np.int64) - 1
+    return np.minimum(sampled, ranks - 1)

@@ -1,7 +1,7 @@
 """How many packets of two cities went to the same host in the same second (seed 002, experiment 4 and appendix A.2).
 
 The number of joined pairs of two streams is estimated from a sample of each, with its confidence interval: see
-``operators.joining``. The two streams come in one feed, told apart by the column ``side``, 0 or 1.
+``operators.ripple_join``. The two streams come in one feed, told apart by the column ``side``, 0 or 1.
 
 The generated packets go to hosts of which some are far more active than others, alike in both cities. A second has so
 many packets that a sampled tenth of a million of them estimates the number of pairs to within a few per cent.
@@ -24,7 +24,7 @@ from spillway.graph.feeds import SEQ_FIELD, Feed, Generator, Trace
 from spillway.graph.graph import Graph
 from spillway.graph.protections import Protection
 from spillway.graph.sinks import Sink
-from spillway.operators.joining import RippleJoin, SumEstimates
+from spillway.operators.ripple_join import RippleJoin, SumEstimates
 from spillway.operators.stateless import Where, field
 from spillway.seeds import generator
 

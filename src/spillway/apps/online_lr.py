@@ -24,7 +24,7 @@ from spillway.apps.reading import Files
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ_FIELD, Feed, Generator, Trace
 from spillway.graph.graph import Graph
-from spillway.graph.protections import Approximate, Checkpoint, Nothing, Protection
+from spillway.graph.protections import Protection
 from spillway.graph.sinks import Sink
 from spillway.operators.regression import GlobalModel, LocalModel
 from spillway.seeds import generator
@@ -66,7 +66,7 @@ def build(
     model = graph.add(GlobalModel("global", protect=protect), graph.output(local, "model"))
     # Feedback that is lost with the memory costs one batch of coming together, and going on learning makes up for it.
     # Where nothing at all may be lost it must be durable, which costs a write per batch.
-    durable = not isinstance(protect, Nothing | Checkpoint | Approximate)
+    durable = protect is None or protect.loses_nothing
     graph.connect(model, "local", "global", feedback=True, durable=durable)
     graph.sink("out", progress, sink)
     return graph

@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from spillway.apps.app import Option
 from spillway.apps.making import Pieces, heavy_tailed
 from spillway.errors import InputError
 from spillway.graph.feeds import SEQ_FIELD, Feed, Generator, Trace
 from spillway.seeds import generator
+from spillway.state.compiled import compiled
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -194,7 +194,7 @@ def walked(seed: int, symbols: Int64s, times_s: Float64s) -> Float64s:
     return out
 
 
-@njit(cache=True)
+@compiled
 def _walk(salt: Any, symbols: Any, times_s: Any, out: Any) -> None:
     span = float(1 << _LEVELS)
     for i in range(symbols.size):
@@ -215,7 +215,7 @@ def _walk(salt: Any, symbols: Any, times_s: Any, out: Any) -> None:
         out[i] = value
 
 
-@njit(cache=True)
+@compiled
 def _normal(salt: Any, symbol: Any, kind: Any, number: Any) -> float:
     """Nearly normal, of variance 1, and a function of its arguments alone: four 16-bit uniforms of a hash, summed."""
     word = salt + symbol * np.uint64(0x9E3779B97F4A7C15) + number * np.uint64(0xD1B54A32D192ED03) + kind

@@ -22,6 +22,9 @@ class StateHooks(Protocol):
 
     def custom_recover(self, table: pa.Table) -> None: ...
 
+    def mend(self) -> None:
+        """Chunks of the backup were damaged, and older ones stand in for them, or none."""
+
     def replay(self, *, first: int, last: int) -> tuple[str, ...]:
         """Apply again the items of these batches that were kept; says which are missing."""
 

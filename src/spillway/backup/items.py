@@ -1,22 +1,17 @@
 """The tuples that reached one shard, batch by batch, durable until no recovery can ask for them.
 
-One file per batch: Arrow IPC streams one after the other, one for each *part*, which is a port of the operator or its
-punctuation and is named in the stream's schema. The checksum is in the file's name, so a damaged file is told from an
-intact one; reading never runs code. A batch without tuples leaves a file too: a missing one is a loss that must be
-told.
+One file per batch (``files.arrow_files``), with a part for each port of the operator and for its punctuation, named in
+the part's schema. A batch without tuples leaves a file too: a missing one is a loss that must be told.
 """
 
-import re
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyarrow import ipc
 
-from spillway.files.checksums import checksum
-from spillway.files.folders import Files
+from spillway.files.arrow_files import ArrowFiles, Part, encode
+from spillway.files.folders import Folder
 
-_NAME = re.compile(r"items-(\d+)-([0-9a-f]+)\.arrow")
-_PART = "part"
+_PART = b"part"
 
 
 class ItemLog:
@@ -24,60 +19,36 @@ class ItemLog:
 
     >>> from tempfile import mkdtemp
     >>> from pathlib import Path
-    >>> from spillway.files.folders import LocalFiles
-    >>> log = ItemLog(LocalFiles(Path(mkdtemp())))
+    >>> from spillway.files.folders import LocalFolder
+    >>> log = ItemLog(LocalFolder(Path(mkdtemp())))
     >>> _ = log.write(7, {"in": [pa.record_batch({"seq": [1, 2]})]})
     >>> log.read(7)["in"][0]["seq"].to_pylist(), log.read(8)
     ([1, 2], None)
     """
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def __init__(self, folder: Folder) -> None:
+        self._files = ArrowFiles(folder, "items", digits=(10,))
 
     def write(self, batch: int, parts: Mapping[str, list[pa.RecordBatch]], *, trim_to: int = -1) -> int:
         """Make the tuples of a batch durable, and drop batches up to ``trim_to``; returns the bytes written."""
-        data = _encode(parts)
-        name = f"items-{batch:010d}-{checksum(data)}.arrow"
-        for found in self._files.names():
-            number = _batch_of(found)
-            # What an earlier attempt of this batch wrote goes first: the batch is not committed, nobody needs it.
-            if number is not None and (number <= trim_to or (number == batch and found != name)):
-                self._files.remove(found)
-        self._files.write(name, data)
+        data = encode(
+            Part(batches[0].schema.with_metadata({_PART: part}), batches) for part, batches in parts.items() if batches
+        )
+        # What an earlier attempt of this batch wrote goes first: the batch is not committed, nobody needs it.
+        self._files.write((batch,), data, unwanted=lambda numbers: numbers[0] <= trim_to or numbers[0] == batch)
         return int(data.size)
 
     def read(self, batch: int) -> dict[str, list[pa.RecordBatch]] | None:
         """The tuples of a batch by part; None if they are missing or damaged."""
-        for name in self._files.names():
-            if _batch_of(name) == batch:
-                try:
-                    data = pa.py_buffer(self._files.read(name))
-                except FileNotFoundError:
-                    return None  # gone since the folder was listed
-                return _decode(data) if name == f"items-{batch:010d}-{checksum(data)}.arrow" else None
+        for file in self._files.found():
+            if file.numbers == (batch,):
+                parts = self._files.read(file)
+                if parts is not None:
+                    return {
+                        _name(part): [rows.replace_schema_metadata(None) for rows in part.batches] for part in parts
+                    }
         return None
 
 
-def _batch_of(name: str) -> int | None:
-    match = _NAME.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def _encode(parts: Mapping[str, list[pa.RecordBatch]]) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    for part, batches in parts.items():
-        if batches:
-            with ipc.new_stream(sink, batches[0].schema.with_metadata({_PART: part})) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-    return sink.getvalue()
-
-
-def _decode(data: pa.Buffer) -> dict[str, list[pa.RecordBatch]]:
-    reader = pa.BufferReader(data)
-    parts = {}
-    while reader.tell() < data.size:
-        stream = ipc.open_stream(reader)
-        part = stream.schema.metadata[_PART.encode()].decode()
-        parts[part] = [batch.replace_schema_metadata(None) for batch in stream]
-    return parts
+def _name(part: Part) -> str:
+    return str(part.schema.metadata[_PART].decode())

@@ -10,10 +10,11 @@ A task for batch N holds the shard's lock and looks at what memory contains:
     newer than N, or N     this attempt is a leftover of a driver that is gone: refuse, change nothing. Version N
       without an undo      without an undo means the same: batch N+1 had begun, so Spark has committed N
 
-After the batch is applied, the protection decides whether a backup is due. It is durable before the shard commits, and
-the shard commits before Spark does. So whenever Spark has committed a batch, the divergence of that batch's state from
-the newest durable backup is at most the threshold, and that is all that losing memory can cost. A backup written by an
-earlier attempt of the batch is not recovered from, and goes when this attempt commits: its own takes the other's place.
+After the batch is applied, the protection's policy decides whether a backup is due. It is durable before the shard
+commits, and the shard commits before Spark does. So whenever Spark has committed a batch, the divergence of that
+batch's state from the newest durable backup is at most the threshold, and that is all that losing memory can cost. A
+backup written by an earlier attempt of the batch is not recovered from, and goes when this attempt commits: its own
+takes the other's place.
 
 Windows. A batch in which a hopping window ends, or the first one begins, is backed up whatever the divergence: the end
 is a punctuation, and once Spark has committed it no recovery may go back behind it. So is one in which a failure is
@@ -26,8 +27,8 @@ writes them anew from memory and says so; nothing is lost by that.
 from collections.abc import Callable
 from enum import StrEnum
 
-from spillway.backup.due import Committing, is_due
 from spillway.backup.hooks import StateHooks
+from spillway.backup.policies import Committing
 from spillway.backup.promise import Loss, Promise
 from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.recovery import Recovery
@@ -269,7 +270,7 @@ class Keeper:
             batches_since_backup=self._batch - shard.backup_version,
             since_backup_s=self._clock.monotonic_s() - shard.backup_time_s,
         )
-        return is_due(self._promise.protection, committing)
+        return self._promise.policy.is_due(committing)
 
     def _step(self, step: Step) -> None:
         self._observe(step, self._promise.operator, self._promise.shard, self._batch)

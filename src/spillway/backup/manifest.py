@@ -8,11 +8,11 @@ belongs to a backup that was never finished, or to a manifest that is missing.
 
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from spillway.errors import ForeignBackupError
-from spillway.files.envelope import seal, unseal
-from spillway.files.folders import Files
+from spillway.files.envelope import newest_intact, seal
+from spillway.files.folders import Folder
 from spillway.state.meaning import Meaning, refusal
 
 FORMAT = 3
@@ -87,15 +87,15 @@ class Manifest:
         return f"manifest-{self.number:08d}.json"
 
 
-def read_newest(files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning) -> Manifest | None:
+def read_newest(folder: Folder, *, graph: str, operator: str, shard: int, meaning: Meaning) -> Manifest | None:
     """The newest intact manifest; None if there never was one. One of another shard or another meaning is refused.
 
     Each newer one that is damaged may have been the note of a failure, so each counts as one. If none can be read, all
     that is known is that there were some.
     """
-    found, names = _newest(files)
+    found, names = _newest(folder)
     if found is not None:
-        check_ours(found, files, graph=graph, operator=operator, shard=shard, meaning=meaning)
+        check_ours(found, folder, graph=graph, operator=operator, shard=shard, meaning=meaning)
         return found
     if not names:
         return None
@@ -110,36 +110,36 @@ def read_newest(files: Files, *, graph: str, operator: str, shard: int, meaning:
     )
 
 
-def find_newest(files: Files) -> Manifest | None:
+def find_newest(folder: Folder) -> Manifest | None:
     """The newest intact manifest, whosever it is; None if there is none that can be read."""
-    return _newest(files)[0]
+    return _newest(folder)[0]
 
 
-def _newest(files: Files) -> tuple[Manifest | None, list[str]]:
-    names = manifest_names(files.names())
-    for damaged, name in enumerate(reversed(names)):
-        manifest = _parse(files.read(name), files, name)
-        if manifest is not None:
-            counted = replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
-            return counted, names
-    return None, names
+def _newest(folder: Folder) -> tuple[Manifest | None, list[str]]:
+    names = manifest_names(folder.names())
+    body, damaged = newest_intact(folder, names, format=FORMAT, what="Manifest")
+    if body is None:
+        return None, names
+    manifest = _from_json(body)
+    counted = replace(manifest, damaged=manifest.damaged + damaged, failures=manifest.failures + damaged)
+    return counted, names
 
 
-def check_ours(found: Manifest, files: Files, *, graph: str, operator: str, shard: int, meaning: Meaning) -> None:
+def check_ours(found: Manifest, folder: Folder, *, graph: str, operator: str, shard: int, meaning: Meaning) -> None:
     """Refuse a manifest of another shard, or of an operator that meant something else then."""
     if (found.graph, found.operator, found.shard) != (graph, operator, shard):
         raise ForeignBackupError(
-            f"Backups in {files.place} were written by another graph: they are of operator {found.operator!r} of graph "
-            f"{found.graph!r}, shard {found.shard}; operator {operator!r} of graph {graph!r}, shard {shard}, was "
+            f"Backups in {folder.place} were written by another graph: they are of operator {found.operator!r} of "
+            f"graph {found.graph!r}, shard {found.shard}; operator {operator!r} of graph {graph!r}, shard {shard}, was "
             f"wanted. Name another folder."
         )
     if found.meaning != meaning:
-        raise ForeignBackupError(refusal(operator, found.meaning, meaning, of=f"its backups in {files.place} were"))
+        raise ForeignBackupError(refusal(operator, found.meaning, meaning, of=f"its backups in {folder.place} were"))
 
 
-def write(files: Files, manifest: Manifest) -> None:
+def write(folder: Folder, manifest: Manifest) -> None:
     """Make a manifest durable."""
-    files.write(manifest.name, seal(asdict(manifest), format=FORMAT))
+    folder.write(manifest.name, seal(asdict(manifest), format=FORMAT))
 
 
 def manifest_names(names: list[str]) -> list[str]:
@@ -163,11 +163,7 @@ def number_of(name: str) -> int:
     return int(match[match.lastindex or 0]) if match else 0
 
 
-def _parse(data: bytes, files: Files, name: str) -> Manifest | None:
-    """The manifest, or None if it is damaged."""
-    body = unseal(data, format=FORMAT, what=f"Manifest {name} in {files.place}")
-    if body is None:
-        return None
+def _from_json(body: dict[str, Any]) -> Manifest:
     records = tuple(
         Record(**{**record, "counts": tuple(record["counts"]), "standing": Standing(**record["standing"])})
         for record in body.pop("records")

@@ -1,11 +1,12 @@
 """What a shard has promised, and what a failure of it can have cost."""
 
-import math
 from dataclasses import dataclass, field
+from typing import Any
 
+from spillway.backup.policies import Policy, check_protection, policy_of
 from spillway.backup.spread import Spread
-from spillway.backup.thresholds import threshold
-from spillway.graph.protections import Approximate, Exact, Protection, UpstreamBackup
+from spillway.backup.thresholds import Sharing
+from spillway.graph.protections import Protection
 from spillway.graph.windows import Decaying, Windowing
 
 
@@ -60,34 +61,32 @@ class Promise:
     downstream_outputs_max: float = 1.0
     windowing: Windowing | None = None
 
+    def __post_init__(self) -> None:
+        check_protection(f"Operator {self.operator!r}", self.protection)
+
+    @property
+    def policy(self) -> Policy[Any]:
+        """What acts on the protection."""
+        return policy_of(self.protection)
+
     def threshold(self, failures: int) -> float:
         """The divergence allowed after so many failures that count; 0 for protections that allow none or know none."""
-        return self._share(self.protection.theta, failures) if isinstance(self.protection, Approximate) else 0.0
+        return self.policy.threshold(self._sharing, failures=failures)
 
     def divergence_max(self, *, failures_in_backup: int, failures: int) -> float:
         """How far a state recovered after ``failures`` failures that count can be from the one lost.
 
         The backup knows of ``failures_in_backup`` of them; what the others cost is missing from it.
         """
-        if isinstance(self.protection, Exact | UpstreamBackup):
-            return 0.0
-        if not isinstance(self.protection, Approximate):
-            return math.inf
-        return sum(self.threshold(earlier) for earlier in range(failures_in_backup, failures))
+        return self.policy.divergence_max(self._sharing, failures_in_backup=failures_in_backup, failures=failures)
 
     def items_max(self, failures: int) -> float:
-        """The items that a receiver may have lost at the last of so many failures that count.
+        """The items that a receiver may have lost at the last of so many failures that count."""
+        return self.policy.items_max(self._sharing, failures=failures)
 
-        One receiver serves all shards, so all that it lost may have been for this one.
-        """
-        if not isinstance(self.protection, Approximate):
-            return 0.0
-        return self._share(self.protection.items, failures - 1) * self.shards
-
-    def _share(self, limit: float, failures: int) -> float:
-        return threshold(
-            limit,
-            failures=failures,
+    @property
+    def _sharing(self) -> Sharing:
+        return Sharing(
             shards=self.shards,
             downstream_outputs_max=self.downstream_outputs_max,
             decaying=isinstance(self.windowing, Decaying),

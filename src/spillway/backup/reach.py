@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from spillway.errors import BackupError
 from spillway.files.envelope import seal, unseal
-from spillway.files.folders import Files, open_files
+from spillway.files.folders import Folder, open_folder
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 
@@ -65,26 +65,26 @@ class Reach:
     Without a folder it is kept in memory: it then lasts as long as what drives the batches.
     """
 
-    def __init__(self, files: Files | None = None) -> None:
-        self._files = files
+    def __init__(self, folder: Folder | None = None) -> None:
+        self._folder = folder
         self._noted: dict[str, Reached] = {}
         self._sources: dict[str, Lasts] = {}
-        if files is not None:
-            self._noted, self._sources = _read(files)
+        if folder is not None:
+            self._noted, self._sources = _read(folder)
         self._written = (self._noted, self._sources)
 
     @classmethod
     def beside(cls, checkpoint: str) -> "Reach":
         """The note inside Spark's checkpoint folder; one in memory if only Spark can open that folder."""
         try:
-            return cls(open_files(checkpoint, FOLDER))
+            return cls(open_folder(checkpoint, FOLDER))
         except (ImportError, ValueError):  # what fsspec says of a protocol it does not know, or has no package for
             return cls()
 
     def of(self, operator: str, shard: int) -> Reached:
         """What is noted of a shard."""
         found = self._noted.get(_key(operator, shard))
-        place = f"{self._files.place}/{NAME}" if self._files is not None else ""
+        place = f"{self._folder.place}/{NAME}" if self._folder is not None else ""
         return replace(found or NOT_NOTED, place=place, noted=found is not None)
 
     def last_seq(self, source: str, *, batch: int) -> int | None:
@@ -113,14 +113,14 @@ class Reach:
         and when a run ends. A driver that was killed may leave an older number, which asks for less.
         """
         noted, sources = self._noted, self._sources
-        if self._files is not None and (noted, sources) != self._written:
+        if self._folder is not None and (noted, sources) != self._written:
             shards = {key: {"failures": one.failures, "backups": list(one.backups)} for key, one in noted.items()}
             try:
-                self._files.write(NAME, seal({"shards": shards, "sources": sources}, format=FORMAT))
+                self._folder.write(NAME, seal({"shards": shards, "sources": sources}, format=FORMAT))
             except OSError as error:
                 raise BackupError(
-                    f"Noting in {self._files.place} how far backups reach failed: {error.strerror or error}. The batch "
-                    f"was not committed; mend the folder and run again."
+                    f"Noting in {self._folder.place} how far backups reach failed: {error.strerror or error}. The "
+                    f"batch was not committed; mend the folder and run again."
                 ) from error
             self._written = (noted, sources)
 
@@ -130,12 +130,12 @@ def reach_of(checkpoint: str | None, operator: str, shard: int) -> Reached:
     return NOT_NOTED if checkpoint is None else Reach.beside(checkpoint).of(operator, shard)
 
 
-def _read(files: Files) -> tuple[dict[str, Reached], dict[str, Lasts]]:
+def _read(folder: Folder) -> tuple[dict[str, Reached], dict[str, Lasts]]:
     try:
-        data = files.read(NAME)
+        data = folder.read(NAME)
     except FileNotFoundError:
         return {}, {}
-    body = unseal(data, format=FORMAT, what=f"The note {NAME} in {files.place}")
+    body = unseal(data, format=FORMAT, what=f"The note {NAME} in {folder.place}")
     if body is None:
         return {}, {}
     shards = {

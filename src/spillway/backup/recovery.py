@@ -126,7 +126,7 @@ class Recovery:
 
     def _replay(self, *, first: int, last: int) -> tuple[str, ...]:
         """Apply kept items to what the backup gave; says which are missing."""
-        if not self._promise.protection.replays_items or self._saving is None:
+        if not self._promise.policy.replays_items or self._saving is None:
             return ()
         with self._saving.at_stake("reading its items again"):
             return self._hooks.replay(first=first, last=last)
@@ -141,6 +141,10 @@ class Recovery:
             for array, part, count in zip(shard.arrays, restored.chunks, restored.counts, strict=True):
                 array.load(part.ids, part.payload, count)
             shard.mend(restored.valid_counts)
+            if restored.lost_chunks:
+                # Before items are replayed and before all is saved anew: whoever recovers from that finds it mended.
+                shard.adopt()
+                self._hooks.mend()
         shard.adopt()
 
     def _restore(self, saving: Saving, batch: int, reached: Reached) -> tuple[Restored, int]:

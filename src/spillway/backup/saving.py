@@ -12,7 +12,6 @@ from spillway.backup.segments import Chunks, Int64s
 from spillway.backup.store import Coming, Moment, ShardStore
 from spillway.clock import Clock
 from spillway.errors import BoundLostError
-from spillway.graph.protections import Approximate
 from spillway.state.shard import Shard
 
 
@@ -79,8 +78,8 @@ class Saving:
         return [array.heaviest_chunks(goal) for array in arrays]
 
     def _may_be_selective(self, divergence: float) -> bool:
-        approximate = isinstance(self._promise.protection, Approximate)
-        return approximate and math.isfinite(divergence) and not self._hooks.own_divergence
+        selective = self._promise.policy.leaves_out_light_chunks
+        return selective and math.isfinite(divergence) and not self._hooks.own_divergence
 
     def _save(self, coming: Coming, moment: Moment, ids: list[Int64s]) -> Record:
         """Write the given chunks, or what the operator would rather have stored."""

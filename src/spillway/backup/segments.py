@@ -14,6 +14,7 @@ import pyarrow as pa
 import xxhash
 from pyarrow import ipc
 
+from spillway.files.arrow_files import table_bytes
 from spillway.state.hashing import hash_rows
 from spillway.state.kernels import CHUNK_BYTES, CHUNK_CELLS
 
@@ -52,10 +53,7 @@ def encode(parts: list[Chunks], *, identity: str) -> pa.Buffer:
         ],
         schema=SCHEMA,
     )
-    sink = pa.BufferOutputStream()
-    with ipc.new_file(sink, SCHEMA) as writer:
-        writer.write_batch(rows)
-    return sink.getvalue()
+    return table_bytes(rows)
 
 
 def decode(data: bytes, *, counts: tuple[int, ...], identity: str, intact: bool) -> list[Chunks]:

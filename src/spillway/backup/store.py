@@ -29,8 +29,9 @@ from pyarrow import ipc
 from spillway.backup import manifest as manifests
 from spillway.backup.manifest import AT_FIRST, Kind, Manifest, Record, Standing
 from spillway.backup.segments import Chunks, decode, encode
+from spillway.files.arrow_files import table_bytes
 from spillway.files.checksums import checksum
-from spillway.files.folders import Files
+from spillway.files.folders import Folder
 from spillway.state.kernels import CHUNK_BYTES
 from spillway.state.meaning import Meaning, fingerprint
 from spillway.state.shard import NONE
@@ -84,7 +85,7 @@ class ShardStore:
 
     def __init__(
         self,
-        files: Files,
+        folder: Folder,
         *,
         graph: str,
         operator: str,
@@ -93,7 +94,7 @@ class ShardStore:
         protection: str,
         arrays: int,
     ) -> None:
-        self._files = files
+        self._folder = folder
         self._protection = protection
         self._graph = graph
         self._operator = operator
@@ -104,7 +105,7 @@ class ShardStore:
 
     @property
     def place(self) -> str:
-        return self._files.place
+        return self._folder.place
 
     def manifest(self) -> Manifest | None:
         """The newest intact manifest, read again only if another process wrote one since."""
@@ -112,7 +113,7 @@ class ShardStore:
 
     def born(self) -> Manifest:
         """Note that the shard exists, so that its absence from memory is known to be a loss later."""
-        first = self._first(self._files.names(), failures=0)
+        first = self._first(self._folder.names(), failures=0)
         self._write(first)
         return first
 
@@ -166,7 +167,7 @@ class ShardStore:
         if kept != self._cached:
             self._write(replace(kept, number=_next_number(names)))
         elif unnamed:
-            self._files.tidy(unnamed.__contains__)
+            self._folder.tidy(unnamed.__contains__)
 
     def coming(self, *, batch: int, after: int, failures: int) -> Coming:
         """How to write the backup of ``batch``, if memory was compared with that of batch ``after`` (-1: with none).
@@ -193,10 +194,7 @@ class ShardStore:
 
     def save_table(self, table: pa.Table, coming: Coming, moment: Moment) -> Record:
         """As ``save``, for what an operator's own ``backup`` returned."""
-        sink = pa.BufferOutputStream()
-        with ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-        return self._save(sink.getvalue(), coming, moment, "custom", counts=(), chunks=0)
+        return self._save(table_bytes(table), coming, moment, "custom", counts=(), chunks=0)
 
     def load(self, *, batch_max: int) -> Restored:
         """Backups of batches up to ``batch_max`` laid over each other; nothing is changed.
@@ -230,7 +228,7 @@ class ShardStore:
             bytes=data.size,
             checksum=checksum(data),
         )
-        self._files.write(record.name, data)
+        self._folder.write(record.name, data)
         self._write(
             replace(
                 coming.base,
@@ -301,7 +299,7 @@ class ShardStore:
 
     def _read(self, record: Record) -> bytes | None:
         try:
-            return self._files.read(record.name)
+            return self._folder.read(record.name)
         except FileNotFoundError:
             return None
 
@@ -318,11 +316,11 @@ class ShardStore:
 
     def _look(self) -> tuple[Manifest | None, list[str]]:
         """The newest intact manifest, and all files."""
-        names = self._files.names()
+        names = self._folder.names()
         newest = manifests.manifest_names(names)[-1:]
         if self._cached is None or newest != [self._cached.name]:
             self._cached = manifests.read_newest(
-                self._files, graph=self._graph, operator=self._operator, shard=self._shard, meaning=self._meaning
+                self._folder, graph=self._graph, operator=self._operator, shard=self._shard, meaning=self._meaning
             )
         return self._cached, names
 
@@ -336,12 +334,12 @@ class ShardStore:
 
     def _write(self, manifest: Manifest) -> None:
         """Make a manifest durable, then drop what neither it nor the one before it names."""
-        manifests.write(self._files, manifest)
+        manifests.write(self._folder, manifest)
         kept = {record.name for record in manifest.records} | {manifest.name}
         if self._cached is not None:
             kept |= {record.name for record in self._cached.records} | {self._cached.name}
         self._cached = manifest
-        self._files.tidy(lambda name: manifests.number_of(name) > 0 and name not in kept)
+        self._folder.tidy(lambda name: manifests.number_of(name) > 0 and name not in kept)
 
     def _identity(self, name: str) -> str:
         return f"{self._graph}/{self._operator}/{self._shard}/{fingerprint(self._meaning)}/{name}"

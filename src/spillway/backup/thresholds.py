@@ -17,6 +17,7 @@ The same formula serves for items waiting at a receiver (L) and items sent and n
 """
 
 import math
+from dataclasses import dataclass
 
 FAILURES_MAX = 1000  # 2^-1001 is still a normal double; beyond, the threshold is zero: every batch is backed up
 
@@ -41,3 +42,26 @@ def threshold(
     if failures > FAILURES_MAX and not decaying:
         return 0.0
     return math.ldexp(limit, 0 if decaying else -(failures + 1)) / (shards * downstream_outputs_max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """What divides the limits of an operator: its shards, what becomes of a loss on its way to a sink, its window.
+
+    >>> Sharing(shards=2).share(1000.0, failures=2)
+    62.5
+    """
+
+    shards: int
+    downstream_outputs_max: float = 1.0
+    decaying: bool = False
+
+    def share(self, limit: float, *, failures: int) -> float:
+        """The part of ``limit`` that one shard may use up before its next failure, after so many that count."""
+        return threshold(
+            limit,
+            failures=failures,
+            shards=self.shards,
+            downstream_outputs_max=self.downstream_outputs_max,
+            decaying=self.decaying,
+        )

@@ -7,11 +7,12 @@ the benchmark and the tests, and shows how a net with a fast-forward is written.
 
 from dataclasses import dataclass, field
 
+from spillway.errors import ModelError
+from spillway.given import is_number, is_whole
 from spillway.san.distributions import Deterministic, Distribution, Exponential
 from spillway.san.expressions import Expression, all_of
 from spillway.san.net import Net
 from spillway.san.parts import Case
-from spillway.san.refusal import ModelError, finite, whole
 from spillway.san.rewards import Impulses, Measure, TimeAverage
 
 OPERATORS_MAX = 1000
@@ -31,9 +32,9 @@ class Tandem:
     down_s: float = 3.5  # mean time from a crash to the restart
 
     def __post_init__(self) -> None:
-        if not whole(self.operators, least=1, most=OPERATORS_MAX) or not whole(self.room, least=1, most=10**6):
+        if not is_whole(self.operators, least=1, most=OPERATORS_MAX) or not is_whole(self.room, least=1, most=10**6):
             raise ModelError(f"Tandem: at least one operator and room for one tuple are wanted; got {self}.")
-        if not (finite(self.kept, least=0) and self.kept <= 1):
+        if not is_number(self.kept, least=0, most=1):
             raise ModelError(f"Tandem: a share from 0 to 1 is wanted; got {self.kept}.")
 
     def net(self) -> Net:

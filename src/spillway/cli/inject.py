@@ -12,12 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.errors import RunError
-from spillway.inject import Campaign, Planned, Processes, ThisProcess, plan, read_campaign, run_campaign
-from spillway.inject.cost import whole_run_s
-from spillway.inject.executors import Executor
-from spillway.inject.golden import why_whole
+from spillway.inject import Campaign, Planned, plan, read_campaign, run_campaign
+from spillway.inject.cost import full_run_s
+from spillway.inject.golden import why_full
 from spillway.inject.running import Progress as CampaignProgress
 from spillway.papers.injection.designs import bargain
+from spillway.parallel import open_pool
 from spillway.records.campaign import CampaignRecords
 from spillway.records.campaign_rows import MetricsRow
 
@@ -44,15 +44,16 @@ def main(options: argparse.Namespace) -> int:
         return 0
     directory = options.directory or Path("runs") / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-inject-{campaign.name}"
     _check_directory(directory, options.resume)
-    whole = why_whole(campaign.input())
-    if whole:
-        PROGRESS.print(f"Every trial runs from start to end: {whole}.")
+    reason = why_full(campaign.input())
+    if reason:
+        PROGRESS.print(f"Every trial runs from start to end: {reason}.")
     with ExitStack() as stack:
         observed = _Observed(stack, quiet=options.json)
-        records = run_campaign(planned, directory, executor=_executor(stack, options), observe=observed)
+        pool = stack.enter_context(open_pool(processes=max(options.processes, 1), master=options.master))
+        records = run_campaign(planned, directory, pool=pool, observe=observed)
         observed.close()
     elapsed_s = time.monotonic() - started_s
-    naive_s = whole_run_s(campaign) * (len(records.trials) + len(records.golden))
+    naive_s = full_run_s(campaign) * (len(records.trials) + len(records.golden))
     figures = {
         "directory": str(directory),
         "seconds": elapsed_s,
@@ -107,15 +108,6 @@ def _check_directory(directory: Path, resume: bool) -> None:
         raise RunError(f"There is no campaign to resume in {directory}.")
     if there and not resume:
         raise RunError(f"{directory} holds a run already: say --resume to go on with it, or name another directory.")
-
-
-def _executor(stack: ExitStack, options: argparse.Namespace) -> Executor:
-    if options.master:
-        from spillway.inject.trials_on_spark import SparkTasks
-        from spillway.spark import session
-
-        return SparkTasks(session(master=options.master))
-    return ThisProcess() if options.processes <= 1 else stack.enter_context(Processes(options.processes))
 
 
 def _explain(planned: Planned, json: bool) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from spillway.cli.model_output import add_run_options, crew, print_points, save, told
+from spillway.cli.model_output import add_run_options, print_points, save, told
 from spillway.cli.output import PEOPLE, print_json, print_table
 from spillway.model.simulating import PAPER_RULE, QUICK_RULE, Result, Setting, run_settings
 from spillway.papers.dissertation.experiments import EXPERIMENTS, sdc
 from spillway.papers.dissertation.experiments import crash as crash_settings
 from spillway.papers.dissertation.statements import TABLE_5_4, statements
+from spillway.parallel import open_pool
 from spillway.records.model import ModelRecords, PublishedRow, StatementRow
 
 MEANING = "Bargain Discovery under checkpoints, high-availability groups and full replication, as the paper tried it"
@@ -32,7 +33,7 @@ def main(options: argparse.Namespace) -> int:
     rule = QUICK_RULE if options.quick else PAPER_RULE
     began_s = time.monotonic()
     results = []
-    with crew(options) as workers:
+    with open_pool(processes=options.processes, master=options.master) as pool:
         for name in names:
             results.append(
                 run_settings(
@@ -40,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
                     _settings(name, quick=options.quick),
                     seed=options.seed,
                     precision=rule,
-                    workers=workers,
+                    pool=pool,
                     progress=told(name),
                 )
             )

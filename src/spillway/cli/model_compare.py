@@ -6,17 +6,18 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from spillway.cli.model_output import add_run_options, crew, print_points, save, told
+from spillway.cli.model_output import add_run_options, print_points, save, told
 from spillway.cli.output import PEOPLE, PROGRESS, print_json
 from spillway.cli.profile import add_app, add_input_options, build_graph, measured
+from spillway.errors import ModelError
 from spillway.graph import Graph
 from spillway.model.comparison import comparison, techniques
 from spillway.model.faults import Faults
 from spillway.model.from_graph import flow_of
 from spillway.model.profile import Profile, load_profile
 from spillway.model.simulating import HORIZON_S, PAPER_RULE, QUICK_RULE, run_settings
+from spillway.parallel import open_pool
 from spillway.records.model import ModelRecords
-from spillway.san.refusal import ModelError
 
 MEANING = "the protections of a graph, side by side: availability, tainted and lost tuples, cost"
 
@@ -55,13 +56,13 @@ def main(options: argparse.Namespace) -> int:
     chosen = techniques(flow, groups=[names.split(",") for names in options.group])
     rule = QUICK_RULE if options.quick else PAPER_RULE
     began_s = time.monotonic()
-    with crew(options) as workers:
+    with open_pool(processes=options.processes, master=options.master) as pool:
         result = run_settings(
             "compare",
             comparison(flow, chosen, faults, horizon_s=options.hours * 3600),
             seed=options.seed,
             precision=rule,
-            workers=workers,
+            pool=pool,
             progress=told("compare"),
         )
     records = ModelRecords(

@@ -1,8 +1,6 @@
 """What the commands of ``spillway model`` have in common: processes, progress, run directory, tables."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from spillway.cli.directories import run_directory
@@ -14,7 +12,6 @@ from spillway.model.simulating import Progress, Result, Setting
 from spillway.records.campaign import read_manifest
 from spillway.records.model import ModelRecords
 from spillway.report.model_page import model_page
-from spillway.san.replications import InProcess, Processes, Workers
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -22,21 +19,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="simulate as Spark tasks there instead, such as local[2,4]")
     parser.add_argument("--seed", type=seed, default=1, help="the same gives the same results (default: 1)")
     parser.add_argument("--directory", type=Path, help="where records and report.html go (default: a new one)")
-
-
-@contextmanager
-def crew(options: argparse.Namespace) -> Iterator[Workers]:
-    """Whoever runs replications; results do not depend on it."""
-    if options.master is not None:
-        from spillway.san.replications_on_spark import OnSpark
-        from spillway.spark import session
-
-        yield OnSpark(session(master=options.master))
-    elif options.processes == 1:
-        yield InProcess()
-    else:
-        with Processes(options.processes) as workers:
-            yield workers
 
 
 def told(name: str) -> Progress:

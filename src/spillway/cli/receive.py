@@ -11,6 +11,7 @@ from typing import Any
 from spillway.cli.output import PROGRESS, size
 from spillway.errors import RunError
 from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, find_token
+from spillway.receiver.listening import listen
 from spillway.receiver.options import TOKEN_VARIABLE
 
 _STATUS_EVERY_S = 5.0
@@ -76,7 +77,7 @@ async def _receive(wanted: ReceiverOptions, *, as_json: bool) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await receiver.start()
+    await listen(receiver)
     _tell({"event": "listening", "host": wanted.host, **receiver.status()}, as_json=as_json)
     while not stop.is_set():
         try:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.clock import SystemClock
+from spillway.parallel import open_pool
 from spillway.soak.totals import Totals, soak
 
 _TELL_EVERY_S = 10
@@ -38,15 +39,16 @@ def main(options: argparse.Namespace) -> int:
                 f"{totals.schedules:,} schedules in {told_s - started_s:.0f} s, {len(totals.broken)} promises broken."
             )
 
-    totals = soak(
-        first_seed=options.seed,
-        schedules=options.schedules,
-        until_s=started_s + options.minutes * 60,
-        clock=clock,
-        processes=max(options.processes, 1),
-        keep_going=options.keep_going,
-        tell=tell,
-    )
+    with open_pool(processes=max(options.processes, 1)) as pool:
+        totals = soak(
+            first_seed=options.seed,
+            schedules=options.schedules,
+            until_s=started_s + options.minutes * 60,
+            clock=clock,
+            pool=pool,
+            keep_going=options.keep_going,
+            tell=tell,
+        )
     elapsed_s = clock.monotonic_s() - started_s
     if options.json:
         print_json({"first_seed": options.seed, "seconds": elapsed_s, **totals.as_row()})

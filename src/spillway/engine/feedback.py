@@ -1,26 +1,23 @@
 """Feedback between two batches: put down by the shards that send it, taken by every shard it is for.
 
 What a shard sends upstream in batch N is written before the shard commits N, and read when batch N+1 begins. It lies
-beside the shards, in memory; with ``durable`` it also lies beside their backups. A shard that sends nothing writes an
-empty file, so that feedback which is missing can be told from feedback that never was. Files of batch N stay until
-batch N+2 is written: batch N+1 may be run again.
+beside the shards, in memory; with ``durable`` it also lies beside their backups. There is one file for each batch and
+shard (``files.arrow_files``). A shard that sends nothing writes an empty one, so that feedback which is missing can be
+told from feedback that never was. Files of batch N stay until batch N+2 is written: batch N+1 may be run again.
 """
 
-import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import ipc
 
 from spillway.errors import GraphError
-from spillway.files.checksums import checksum
-from spillway.files.folders import Files, LocalFiles, open_files
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.files.arrow_files import ArrowFiles, Numbers, Part, encode
+from spillway.files.folders import Folder, LocalFolder, open_folder
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 
 FOLDER = ".feedback"  # no operator's name begins like that
-_NAME = re.compile(r"feedback-(\d+)-(\d+)-([0-9a-f]+)\.arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +43,13 @@ class Mailbox:
 
     def put(self, edge: Edge, batches: list[pa.RecordBatch], *, batch: int, shard: int) -> None:
         """Leave what ``shard`` sends in ``batch``."""
-        data = _encode(self._graph.schemas[edge.stream], batches)
-        name = f"feedback-{batch:010d}-{shard:04d}-{checksum(data)}.arrow"
+        data = encode([Part(self._graph.schemas[edge.stream], batches)])
+
+        def unwanted(numbers: Numbers) -> bool:
+            return numbers[1] == shard and not batch - 2 < numbers[0] < batch
+
         for files in self._places(edge):
-            for found in files.names():
-                match = _NAME.fullmatch(found)
-                if match and int(match[2]) == shard and found != name and not batch - 2 < int(match[1]) < batch:
-                    files.remove(found)
-            files.write(name, data)
+            files.write((batch, shard), data, unwanted=unwanted)
 
     def take(self, edge: Edge, *, batch: int) -> Taken:
         """What all shards sent in ``batch``."""
@@ -64,28 +60,18 @@ class Mailbox:
         for files in self._places(edge):
             if len(found) == shards:
                 break
-            for name in files.names():
-                match = _NAME.fullmatch(name)
-                if match and int(match[1]) == batch and int(match[2]) not in found:
-                    with suppress(FileNotFoundError):  # gone since the folder was listed
-                        data = pa.py_buffer(files.read(name))
-                        if checksum(data) == match[3]:
-                            found[int(match[2])] = list(ipc.open_stream(data))
-        batches = [part for shard in sorted(found) for part in found[shard] if part.num_rows]
+            for file in files.found():
+                if file.numbers[0] == batch and file.numbers[1] not in found:
+                    parts = files.read(file)
+                    if parts is not None:
+                        found[file.numbers[1]] = [rows for part in parts for rows in part.batches]
+        batches = [rows for shard in sorted(found) for rows in found[shard] if rows.num_rows]
         return Taken(batches, shards - len(found))
 
-    def _places(self, edge: Edge) -> list[Files]:
+    def _places(self, edge: Edge) -> list[ArrowFiles]:
         """Memory first: it is nearer."""
         parts = (self._graph.name, FOLDER, f"{edge.stream.node}-{edge.stream.port}-{edge.node}-{edge.port}")
-        places: list[Files] = [LocalFiles(self._state.joinpath(*parts))]
+        folders: list[Folder] = [LocalFolder(self._state.joinpath(*parts))]
         if edge.durable and self._backups is not None:
-            places.append(open_files(self._backups, *parts))
-        return places
-
-
-def _encode(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue()
+            folders.append(open_folder(self._backups, *parts))
+        return [ArrowFiles(folder, "feedback", digits=(10, 4)) for folder in folders]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from spillway.engine.opened import shard_folder
 from spillway.errors import GraphError, StateError
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.state.header import looks_new
 

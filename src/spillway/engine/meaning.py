@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from spillway.errors import StateError
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.state.header import fingerprint_in, looks_new
 from spillway.state.meaning import BACKUPS, SHARDS, START_ANEW, TYPE, Meaning, fingerprint, note, noted, refusal

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spillway.errors import InputError
 from spillway.graph.feeds import BEFORE_ALL, SEQ
-from spillway.graph.graph import Source
+from spillway.graph.nodes import Source
 from spillway.records.ranges import SourceRange
 
 _EXAMPLES_MAX = 3

@@ -12,11 +12,11 @@ from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.spread import Spread, spread_of
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock, SystemClock
+from spillway.engine.kernels import needed_backups
 from spillway.engine.meaning import enter_memory, meaning_of, memory_meaning
 from spillway.engine.turn import replayed
-from spillway.errors import GraphError
-from spillway.files.folders import open_files
-from spillway.graph.graph import CheckedGraph
+from spillway.files.folders import open_folder
+from spillway.graph.checked import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.state.shard import Shard
 
@@ -56,10 +56,10 @@ class OpenOperator:
         self.operator = operator.opened(self.shard, graph.output_schemas(operator.name))
         store = None
         if keeps_backups:
-            if backups is None:
-                raise _wants_backups(operator)
             store = ShardStore(
-                open_files(backups, graph.name, operator.name, backup_folder(index, shards=shards)),
+                open_folder(
+                    needed_backups(operator, backups), graph.name, operator.name, backup_folder(index, shards=shards)
+                ),
                 graph=graph.name,
                 operator=operator.name,
                 shard=index,
@@ -105,6 +105,9 @@ class OpenOperator:
     def custom_recover(self, table: pa.Table) -> None:
         self.operator.recover(table)
 
+    def mend(self) -> None:
+        self.operator.mend()
+
     def replay(self, *, first: int, last: int) -> tuple[str, ...]:
         missing = []
         assert self.items is not None
@@ -129,9 +132,7 @@ def open_items(operator: Operator, index: int, *, graph: CheckedGraph, backups: 
     """The item log of one shard, or of one partition of an operator without state; None if items are not kept."""
     if not operator.protect.keeps_items:
         return None
-    if backups is None:
-        raise _wants_backups(operator)
-    return ItemLog(open_files(backups, graph.name, operator.name, f"items-{index:04d}"))
+    return ItemLog(open_folder(needed_backups(operator, backups), graph.name, operator.name, f"items-{index:04d}"))
 
 
 def shard_folder(state: Path, graph: str, operator: str, index: int) -> Path:
@@ -142,10 +143,3 @@ def shard_folder(state: Path, graph: str, operator: str, index: int) -> Path:
 def backup_folder(index: int, *, shards: int) -> str:
     """The folder of a shard below that of its operator's backups."""
     return f"{index:04d}-of-{shards:04d}"
-
-
-def _wants_backups(operator: Operator) -> GraphError:
-    return GraphError(
-        f"Operator {operator.name!r} is protected by {operator.protect.describe()}: name a durable folder with "
-        f"backups=, or protect it with Nothing()."
-    )

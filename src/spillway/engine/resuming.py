@@ -20,8 +20,8 @@ from pathlib import Path
 from spillway.backup.manifest import Manifest, check_ours, find_newest
 from spillway.engine.meaning import check_memory, meaning_of, memory_meaning
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, StateError
-from spillway.files.folders import Files, open_files
-from spillway.graph.graph import CheckedGraph
+from spillway.files.folders import Folder, open_folder
+from spillway.graph.checked import CheckedGraph
 from spillway.operators.operator import Operator
 from spillway.state.header import looks_new
 from spillway.state.meaning import SHARDS, START_ANEW, refusal
@@ -35,7 +35,7 @@ _BACKUPS = re.compile(r"(\d{4,})-of-(\d{4,})")
 class _Saved:
     """The backups of one shard."""
 
-    files: Files
+    files: Folder
     shard: int  # as the folder says
     shards: int  # how many the operator had
     manifest: Manifest
@@ -74,7 +74,7 @@ def _check_backups(
     if not looked_at:
         return
     assert backups is not None
-    place = open_files(backups, graph.name, operator.name).place
+    place = open_folder(backups, graph.name, operator.name).place
     newest = max(looked_at, key=lambda shard: shard.batch)
     # The first batch may have been begun before and be run again, but not by another number of shards.
     if newest.batch > batch or (not ours and batch == 0 and newest.batch >= 0):
@@ -100,7 +100,7 @@ def _check_name(
         names = _names(state / graph.name)
         strays += [(name, str(state / graph.name)) for name in names if _memory(state, graph, name)]
     if backups is not None and operator.protect.keeps_backups:
-        folder = open_files(backups, graph.name)
+        folder = open_folder(backups, graph.name)
         strays += [(name, folder.place) for name in _entries(folder) if _backups(backups, graph, name)]
     for name, place in strays:
         if name in graph.operators and graph.operators[name].stateful:
@@ -127,11 +127,11 @@ def _backups(backups: str | None, graph: CheckedGraph, operator: str) -> list[_S
 
 
 def _saved(backups: str, graph: CheckedGraph, operator: str) -> Iterator[_Saved]:
-    for name in _entries(open_files(backups, graph.name, operator)):
+    for name in _entries(open_folder(backups, graph.name, operator)):
         match = _BACKUPS.fullmatch(name)
         if match is None:
             continue
-        files = open_files(backups, graph.name, operator, name)
+        files = open_folder(backups, graph.name, operator, name)
         try:
             manifest = find_newest(files)
         except (ForeignBackupError, NewerFormatError):
@@ -149,7 +149,7 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _entries(files: Files) -> list[str]:
+def _entries(files: Folder) -> list[str]:
     try:
         return files.names()
     except OSError:

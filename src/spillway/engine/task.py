@@ -1,25 +1,29 @@
 """One task: a stage's operators applied to one partition of one batch.
 
-Both runtimes run exactly this. A runtime brings tuples in by edge and takes tuples out by edge; between, outputs of one
-operator go to the next without leaving the call. Feedback does not leave by an edge: it is put down for the next batch.
+Both runtimes run exactly this. A runtime brings tuples in by source or edge and takes tuples out by edge; between,
+outputs of one operator go to the next without leaving the call. Feedback does not leave by an edge: it is put down for
+the next batch.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.backup.items import ItemLog
+from spillway.backup.policies import policy_of
 from spillway.clock import SystemClock
 from spillway.engine.feedback import Mailbox
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator
 from spillway.engine.turn import Turn
 from spillway.errors import BoundLostError, InputError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.graph.windows import NO_MARKS, Hopping, Marks, mark_batch
 from spillway.operators.operator import Operator, Out
@@ -27,40 +31,44 @@ from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 
 Leaving = tuple[Edge, pa.RecordBatch]
+Arriving = tuple[str | Edge, pa.RecordBatch]
+"""Tuples of a source, by its name, or on an edge."""
 OpenShard = Callable[[Operator, int], OpenOperator]
 OpenItems = Callable[[Operator, int], ItemLog | None]
 
 _EXAMPLES_MAX = 3
 
 
-class Segment:
-    """The operators of one stage at work on one shard's part of one batch.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What all tasks of a run work with."""
 
-    >>> with Segment(...) as segment:                                   # doctest: +SKIP
-    ...     for edge, batch in arriving: yield from segment.arrive(edge, batch)
-    ...     yield from segment.finish()
-    """
+    graph: CheckedGraph
+    operators: Mapping[str, Operator]
+    open_shard: OpenShard
+    open_items: OpenItems
+    mailbox: Mailbox
+
+
+class Task:
+    """The operators of one stage at work on one shard's part of one batch; ``run`` does it, once."""
 
     def __init__(
         self,
-        graph: CheckedGraph,
+        equipment: Equipment,
         stage: Stage,
-        operators: Mapping[str, Operator],
         *,
         index: int,
         batch: int,
-        open_shard: OpenShard,
-        open_items: OpenItems,
-        mailbox: Mailbox,
         reads: Mapping[str, Numbering] | None = None,
     ) -> None:
+        graph, operators = equipment.graph, equipment.operators
         self._graph = graph
         self._stage = stage
         self._index = index
         self._batch = batch
-        self._mailbox = mailbox
+        self._mailbox = equipment.mailbox
         self._reads = reads or {}  # the sources whose tuples are seen here first
-        self._stack = ExitStack()
         self._open: dict[str, OpenOperator] = {}
         self._running: dict[str, Operator] = {}
         self._items: dict[str, ItemLog] = {}
@@ -81,9 +89,9 @@ class Segment:
             operator = operators[name]
             if not operator.stateful:
                 self._running[name] = operator.opened(None, graph.output_schemas(name))
-                items = open_items(operator, index)
+                items = equipment.open_items(operator, index)
             elif index < graph.shards_of(name):
-                self._open[name] = open_shard(operator, index)
+                self._open[name] = equipment.open_shard(operator, index)
                 self._running[name] = self._open[name].operator
                 items = self._open[name].items
             else:
@@ -91,34 +99,41 @@ class Segment:
             if items is not None:
                 self._items[name] = items
         self.progress: list[ShardProgress] = []
+        """What each shard did, once the task has run."""
         self.ranges: list[SourceRange] = []
+        """The numbers of what was read of each source, once the task has run."""
 
-    def __enter__(self) -> "Segment":
-        with ExitStack() as stack:
-            for opened in self._open.values():
-                stack.enter_context(opened.shard.lock())
-                opened.keeper.begin(self._batch)
-            for name, operator in self._running.items():
-                self._turns[name] = Turn(operator, self._open.get(name))
-                for edge in self._graph.feedback_into(name):
-                    with self._durably(name, "reading its feedback"):
-                        taken = self._mailbox.take(edge, batch=self._batch - 1)
-                    self._turns[name].feed_back(edge.port, taken.batches)
-                    self._lost[name] += taken.lost
-            self._stack = stack.pop_all()
-        return self
+    def run(self, arriving: Iterable[Arriving]) -> Iterator[Leaving]:
+        """All that leaves: what follows from tuples as they arrive, and what is said when all have."""
+        with ExitStack() as locks:
+            self._begin(locks)
+            for place, batch in arriving:
+                if isinstance(place, str):
+                    yield from self._from_source(place, batch)
+                else:
+                    yield from self._arrive(place, batch)
+            yield from self._finish()
 
-    def __exit__(self, *exception: object) -> None:
-        self._stack.close()
+    def _begin(self, locks: ExitStack) -> None:
+        for opened in self._open.values():
+            locks.enter_context(opened.shard.lock())
+            opened.keeper.begin(self._batch)
+        for name, operator in self._running.items():
+            self._turns[name] = Turn(operator, self._open.get(name))
+            for edge in self._graph.feedback_into(name):
+                with self._durably(name, "reading its feedback"):
+                    taken = self._mailbox.take(edge, batch=self._batch - 1)
+                self._turns[name].feed_back(edge.port, taken.batches)
+                self._lost[name] += taken.lost
 
-    def from_source(self, source: str, batch: pa.RecordBatch) -> Iterator[Leaving]:
+    def _from_source(self, source: str, batch: pa.RecordBatch) -> Iterator[Leaving]:
         """Tuples that enter the graph."""
         if source in self._reads:
             self._reads[source].see(batch)
         for edge in self._onward[source]:
-            yield from self.arrive(edge, batch)
+            yield from self._arrive(edge, batch)
 
-    def arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
+    def _arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
         """Tuples or punctuation on an edge: for an operator of this stage, or passing by."""
         turn = self._turns.get(edge.node)
         if self._stage.index > 0 and edge.stream.node in self._reads and not edge.marks:
@@ -133,7 +148,7 @@ class Segment:
             self._check_key(turn.operator, batch)
             yield from self._route(turn.operator, turn.arrive(edge.port, batch))
 
-    def finish(self) -> Iterator[Leaving]:
+    def _finish(self) -> Iterator[Leaving]:
         """All tuples have arrived: let every operator finish, then commit every shard."""
         self.ranges = [found for found in (numbers.done() for numbers in self._reads.values()) if found is not None]
         kept: dict[str, tuple[int, float]] = {}
@@ -176,7 +191,7 @@ class Segment:
                     self._sent[edge].append(out.batch)
             for edge in self._onward[operator.name]:
                 if edge.stream.port == out.port:
-                    yield from self.arrive(edge, out.batch)
+                    yield from self._arrive(edge, out.batch)
 
     def _mark(self, edge: Edge, batch: pa.RecordBatch) -> None:
         window = self._graph.operators[edge.node].windowing
@@ -209,10 +224,9 @@ class Segment:
             ) from error
 
     def _trim_to(self, name: str) -> int:
-        """The batches whose items no recovery can ask for: those a backup that counts contains, or all but this."""
-        if name in self._open and self._running[name].protect.replays_items:
-            return self._open[name].shard.backup_version
-        return self._batch - 1
+        """The batches whose items no recovery can ask for; an operator without state has nothing to recover."""
+        backup_batch = self._open[name].shard.backup_version if name in self._open else self._batch - 1
+        return policy_of(self._running[name].protect).trim_to(batch=self._batch, backup_batch=backup_batch)
 
     def _check_key(self, operator: Operator, batch: pa.RecordBatch) -> None:
         for column in operator.key:

@@ -9,33 +9,43 @@ durable first; otherwise they are applied as they come.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spillway.backup.keeper import Keeper
 from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.windows import MARKS, Hopping, Sliding, marks_of
 from spillway.operators.operator import Operator, Out
-
-if TYPE_CHECKING:
-    from spillway.engine.opened import OpenOperator
+from spillway.state.shard import Shard
 
 PUNCTUATION = ""  # the part of an item log that is no port
 
 
-class Turn:
-    """The batch as one operator sees it; ``opened`` is the shard it works on, if it keeps state."""
+class ShardAtHand(Protocol):
+    """The shard an operator works on, and who keeps it."""
 
-    def __init__(self, operator: Operator, opened: "OpenOperator | None" = None) -> None:
+    shard: Shard
+    keeper: Keeper
+
+
+class Turn:
+    """The batch as one operator sees it; ``opened`` is the shard it works on, if it keeps state.
+
+    One that is ``again`` is part of a recovery and no step of the batch at hand, so nobody is told of it.
+    """
+
+    def __init__(self, operator: Operator, opened: ShardAtHand | None = None, *, again: bool = False) -> None:
         self.operator = operator
         self.tuples = 0
         self.position: int | None = None  # where a sliding window ends now
         self.seq = opened.shard.seq if opened is not None else None
         """The highest ``seq`` of all tuples so far, or heard of in a punctuation."""
         self._opened = opened
+        self._again = again
         self._waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         self._feedback: dict[str, list[pa.RecordBatch]] = {}
         self._waits = operator.protect.keeps_items or (
@@ -116,7 +126,7 @@ class Turn:
         outs: Iterator[Out] | None = self.operator.process(port, batch)
         if outs is not None:  # a process() that puts nothing out need not return anything
             yield from outs
-        if self._opened is not None:
+        if self._opened is not None and not self._again:
             self._opened.keeper.applying()
 
     def _hear(self, seq: int | None) -> None:
@@ -125,9 +135,9 @@ class Turn:
             self.operator.seq = self.seq = seq
 
 
-def replayed(operator: Operator, opened: "OpenOperator", parts: Mapping[str, list[pa.RecordBatch]]) -> Turn:
+def replayed(operator: Operator, opened: ShardAtHand, parts: Mapping[str, list[pa.RecordBatch]]) -> Turn:
     """Apply what an item log kept of one batch once more; what follows from it was put out before."""
-    turn = Turn(operator, opened)
+    turn = Turn(operator, opened, again=True)
     for part, batches in parts.items():
         if part in operator.feedback_inputs:
             turn.feed_back(part, batches)

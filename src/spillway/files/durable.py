@@ -9,18 +9,14 @@ UNFINISHED = ".part-"
 """How the name of a half-written file begins, which a process left that died."""
 
 
-def write_whole(path: Path, data: Any) -> None:
-    """Write bytes under another name, make durable, rename: nobody ever sees half of the file."""
+def write_whole(path: Path, data: Any, *, private: bool = True) -> None:
+    """Write bytes under another name, make durable, rename: nobody ever sees half of the file.
+
+    One process at a time writes a file. Unless it is ``private``, others may read it as far as the user lets them.
+    """
     temporary = path.with_name(f"{UNFINISHED}{path.name}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            view = memoryview(data).cast("B")
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _write_synced(temporary, data, mode=0o600 if private else 0o666)
         os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):  # what went wrong first is what matters
@@ -29,10 +25,36 @@ def write_whole(path: Path, data: Any) -> None:
     sync_folder(path.parent)
 
 
+def create_whole(path: Path, data: Any) -> None:
+    """As ``write_whole``, for a file that is never written over: if it is there, FileExistsError is raised.
+
+    Of several processes that create the same file one does.
+    """
+    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    try:
+        _write_synced(temporary, data, mode=0o600)
+        os.link(temporary, path)  # unlike a rename it does not replace
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make what was created, renamed or removed in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_synced(path: Path, data: Any, *, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        view = memoryview(data).cast("B")
+        while view:
+            view = view[os.write(descriptor, view) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -1,10 +1,16 @@
-"""Small JSON files with a checksum and a format: damage is told from content, and an old reader from a new file."""
+"""Small JSON files with a checksum and a format: damage is told from content, and an old reader from a new file.
+
+A file that must never be lost is not replaced but succeeded by one of a higher number, and the one before it stays: the
+newest that is intact counts.
+"""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from spillway.errors import ForeignBackupError, NewerFormatError
 from spillway.files.checksums import checksum
+from spillway.files.folders import Folder
 
 
 def seal(body: Any, *, format: int) -> bytes:
@@ -18,7 +24,7 @@ def seal(body: Any, *, format: int) -> bytes:
 
 
 def unseal(data: bytes, *, format: int, what: str) -> Any:
-    """What ``seal`` was given, or None if the file is damaged; one of another format is refused."""
+    """What ``seal`` was given, or None if the file is damaged; one of another format is refused as ``what``."""
     try:
         envelope = json.loads(data)
         found, text = envelope["format"], envelope["body"]
@@ -38,6 +44,18 @@ def unseal(data: bytes, *, format: int, what: str) -> Any:
             f"Name another folder, or remove this one."
         )
     return json.loads(text)
+
+
+def newest_intact(folder: Folder, names: Sequence[str], *, format: int, what: str) -> tuple[Any, int]:
+    """What the newest intact one of these files holds, oldest named first, and how many newer ones are damaged.
+
+    None if there is none; all of them are damaged then.
+    """
+    for damaged, name in enumerate(reversed(names)):
+        body = unseal(folder.read(name), format=format, what=f"{what} {name} in {folder.place}")
+        if body is not None:
+            return body, damaged
+    return None, len(names)
 
 
 def envelope_checksum(format: int, text: str) -> str:

@@ -17,7 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from spillway.files.durable import UNFINISHED, sync_folder, write_whole
 
 
-class Files(Protocol):
+class Folder(Protocol):
     """A folder of durable files."""
 
     @property
@@ -39,15 +39,15 @@ class Files(Protocol):
         """Remove the files of these names, and half-written ones, which a process left that died."""
 
 
-def open_files(root: str, *parts: str) -> Files:
+def open_folder(root: str, *parts: str) -> Folder:
     """The folder ``parts`` below ``root``, a local path or any fsspec URL."""
     file_system, path = fsspec.core.url_to_fs(root)
     if isinstance(file_system, LocalFileSystem):
-        return LocalFiles(Path(path, *parts))
-    return RemoteFiles(file_system, "/".join([path.rstrip("/"), *parts]))
+        return LocalFolder(Path(path, *parts))
+    return RemoteFolder(file_system, "/".join([path.rstrip("/"), *parts]))
 
 
-class LocalFiles:
+class LocalFolder:
     """A folder on a local file system."""
 
     def __init__(self, folder: Path) -> None:
@@ -100,7 +100,7 @@ def _as_os_error(doing: str) -> Iterator[None]:
         raise OSError(errno.EIO, f"{doing}: {type(error).__name__}: {error}") from error
 
 
-class RemoteFiles:
+class RemoteFolder:
     """A folder on any fsspec file system."""
 
     def __init__(self, file_system: Any, folder: str) -> None:

@@ -8,6 +8,10 @@ The first payload is an Arrow schema, every other one a record batch of it. A fr
 whose checksum does not fit, and all that follows it, is *torn*: it is never read, and the reader is told how many bytes
 that are. Which frame a flipped length would lead to is not known, so damage in the middle costs the rest of the file.
 
+A *position* is where a frame begins or the file ends, in bytes. Frames are only added, so a position keeps its meaning,
+and a reader that follows a log asks for what comes after the position it has reached. To such a reader a frame that is
+being written is torn for a moment, and whole when it asks again.
+
 What is promised: once ``append`` has returned, killing the process loses nothing, since the bytes are the kernel's. A
 power cut, or a kernel that stops, may lose what was appended since the last ``sync``; what is left is still a whole
 beginning or is recognised as torn.
@@ -19,6 +23,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import xxhash
@@ -33,7 +38,7 @@ class Log:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path
-        self.bytes = 0  # all of it whole frames
+        self.bytes = 0  # all of it whole frames: the position where the next one goes
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             self._write(_frame(schema.serialize()))
@@ -76,29 +81,30 @@ class Log:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """What a log holds."""
+    """What a log holds, or a part of it."""
 
     schema: pa.Schema | None  # None if not even that is whole
     batches: tuple[pa.RecordBatch, ...]
-    torn_bytes: int
+    position: int  # of the end of the last whole frame
+    torn_bytes: int  # behind it
 
 
-def read_log(path: Path) -> Logged:
-    """Everything up to the first frame that is not whole; a writer may be at work. Raises OSError."""
-    data = memoryview(path.read_bytes())
-    schema: pa.Schema | None = None
+def read_log(path: Path, *, after: int = 0) -> Logged:
+    """Everything after a position up to the first frame that is not whole; a writer may be at work. Raises OSError."""
+    with path.open("rb") as file:
+        schema, position = _read_schema(file)
+        position = max(position, after) if schema is not None else 0
+        file.seek(position)
+        data = memoryview(file.read())
     batches: list[pa.RecordBatch] = []
     place = 0
-    while (payload := _payload(data, place)) is not None:
+    while schema is not None and (payload := _payload(data, place)) is not None:
         try:
-            if schema is None:
-                schema = ipc.read_schema(pa.py_buffer(payload))
-            else:
-                batches.append(ipc.read_record_batch(pa.py_buffer(payload), schema))
+            batches.append(ipc.read_record_batch(pa.py_buffer(payload), schema))
         except (pa.ArrowException, OSError):
             break  # its checksum fits, so it was written like that: by something else than this module
         place += _HEAD.size + len(payload)
-    return Logged(schema=schema, batches=tuple(batches), torn_bytes=len(data) - place)
+    return Logged(schema=schema, batches=tuple(batches), position=position + place, torn_bytes=len(data) - place)
 
 
 def log_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
@@ -113,6 +119,20 @@ def log_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
         reader.read_next_message()  # the schema, which the log has once
         frames.append(_frame(reader.read_next_message().serialize()))
     return b"".join(frames)
+
+
+def _read_schema(file: BinaryIO) -> tuple[pa.Schema | None, int]:
+    """The schema that a log begins with, and the position behind it; None if it is not whole."""
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None, 0
+    # A damaged length may be any: room is made for no more than there is.
+    frame = head + file.read(min(_HEAD.unpack(head)[0], os.fstat(file.fileno()).st_size))
+    payload = _payload(memoryview(frame), 0)
+    try:
+        return (None, 0) if payload is None else (ipc.read_schema(pa.py_buffer(payload)), len(frame))
+    except (pa.ArrowException, OSError):
+        return None, 0  # written by something else, as above
 
 
 def _frame(payload: pa.Buffer) -> bytes:

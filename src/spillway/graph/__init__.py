@@ -1,7 +1,9 @@
 """What the user declares: sources, streams, operators, protections, sinks. Frozen data, no engine."""
 
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import Feed, Generator, Trace
-from spillway.graph.graph import CheckedGraph, Graph, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
 from spillway.graph.windows import Decaying, Hopping, Sliding, Windowing

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from spillway.errors import GraphError
 from spillway.given import check_whole
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Edge, Exit, Graph, Source, Stream
+from spillway.graph.nodes import Drawn, Edge, Exit, Source, Stream
 
 
-def check(graph: Graph) -> CheckedGraph:
+def check(graph: Drawn) -> CheckedGraph:
     """The frozen graph, or a GraphError that names the operator, what was wanted and what came."""
     sources = {name: node for name, node in graph.nodes.items() if isinstance(node, Source)}
     exits = {name: node for name, node in graph.nodes.items() if isinstance(node, Exit)}

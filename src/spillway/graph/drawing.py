@@ -1,11 +1,11 @@
 """A graph as a picture: Mermaid for documents, plain text for terminals."""
 
-from spillway.graph.graph import Edge, Exit, Graph, Node, Source
+from spillway.graph.nodes import Drawn, Edge, Exit, Node, Source
 
 _MERMAID_ENTITIES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": " "}
 
 
-def draw_mermaid(graph: Graph) -> str:
+def draw_mermaid(graph: Drawn) -> str:
     """A Mermaid flowchart: sources and sinks rounded, operators with state doubled, feedback dotted."""
     lines = ["flowchart LR"]
     # Mermaid gives a meaning to words like "end", so nodes are numbered, and named in their labels.
@@ -23,7 +23,7 @@ def draw_mermaid(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw_text(graph: Graph) -> str:
+def draw_text(graph: Drawn) -> str:
     """One line per node, indented below what it reads from, with what it keeps and how it is protected."""
     lines = [graph.name]
     seen: set[str] = set()
@@ -72,7 +72,7 @@ def _mermaid_shape(node: Node) -> tuple[str, str]:
     return ("[[", "]]") if node.stateful else ("[", "]")
 
 
-def _mermaid_port(graph: Graph, edge: Edge) -> str:
+def _mermaid_port(graph: Drawn, edge: Edge) -> str:
     port = _port_to_tell(graph, edge)
     return f'|"{_mermaid_text(port)}"|' if port else ""
 
@@ -86,7 +86,7 @@ def _mermaid_text(text: str) -> str:
     return "".join(_MERMAID_ENTITIES.get(character, character) for character in text)
 
 
-def _port_to_tell(graph: Graph, edge: Edge) -> str:
+def _port_to_tell(graph: Drawn, edge: Edge) -> str:
     """The port's name where there is more than one to tell apart."""
     node = graph.nodes.get(edge.node)
     if node is None or isinstance(node, Source | Exit) or (len(node.inputs) == 1 and not edge.feedback):

@@ -5,7 +5,6 @@ well-formed and returns the frozen graph that runtimes work from.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,128 +12,14 @@ import pyarrow as pa
 
 from spillway.errors import GraphError
 from spillway.given import check_name, check_whole
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.checks import check
 from spillway.graph.declaration import Declaration
-from spillway.graph.feeds import SEQ, SEQ_FIELD, Feed
+from spillway.graph.drawing import draw_mermaid, draw_text
+from spillway.graph.feeds import SEQ, SEQ_FIELD
+from spillway.graph.nodes import Edge, Exit, Node, Source, Stream, is_feed
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
-from spillway.graph.windows import MARKS, Hopping
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """What leaves an output port."""
-
-    node: str
-    port: str
-
-    def __str__(self) -> str:
-        return f"{self.node}.{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A stream going to an input port, or the punctuation that goes with it."""
-
-    stream: Stream
-    node: str
-    port: str
-    feedback: bool = False
-    durable: bool = False  # feedback that survives the loss of memory
-    marks: bool = False  # not the tuples, but which windows they belong to: see graph.windows
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where tuples enter: a feed, or a streaming DataFrame."""
-
-    name: str
-    data: Any
-    schema: pa.Schema
-    seq: str
-
-    @property
-    def feed(self) -> Feed | None:
-        return self.data if _is_feed(self.data) else None
-
-    def columns_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What was read, with the columns in the order of the schema and the numbering one renamed."""
-        columns = [batch[self.seq if column.name == SEQ else column.name] for column in self.schema]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """Where a stream leaves."""
-
-    name: str
-    sink: Sink
-
-
-Node = Source | Declaration | Exit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedGraph:
-    """A well-formed graph: what runtimes work from."""
-
-    name: str
-    shards: int
-    sources: Mapping[str, Source]
-    operators: Mapping[str, Declaration]
-    exits: Mapping[str, Exit]
-    edges: tuple[Edge, ...]
-    schemas: Mapping[Stream, pa.Schema]
-    order: tuple[str, ...]  # operators, every one after those it reads from
-
-    def shards_of(self, operator: str) -> int:
-        """How many: as declared, or as the graph has by default if there is a key; otherwise one."""
-        declaration = self.operators[operator]
-        return declaration.shards or (self.shards if declaration.key else 1)
-
-    def schema_of(self, edge: Edge) -> pa.Schema:
-        """What travels on an edge."""
-        return MARKS if edge.marks else self.schemas[edge.stream]
-
-    def feedback_into(self, node: str) -> list[Edge]:
-        return [edge for edge in self.edges if edge.node == node and edge.feedback]
-
-    def feedback_out_of(self, node: str) -> list[Edge]:
-        return [edge for edge in self.edges if edge.stream.node == node and edge.feedback]
-
-    def marks_into(self, node: str) -> list[Edge]:
-        """The punctuation that an operator with hopping windows gets beside its tuples."""
-        operator = self.operators.get(node)
-        if operator is None or not isinstance(operator.windowing, Hopping):
-            return []
-        return [replace(edge, marks=True) for edge in self.into(node)]
-
-    def into(self, node: str) -> list[Edge]:
-        return [edge for edge in self.edges if edge.node == node and not edge.feedback]
-
-    def out_of(self, node: str) -> list[Edge]:
-        return [edge for edge in self.edges if edge.stream.node == node and not edge.feedback]
-
-    def output_schemas(self, operator: str) -> Mapping[str, pa.Schema]:
-        return {port: self.schemas[Stream(operator, port)] for port in self.operators[operator].outputs}
-
-    def downstream_outputs_max(self, operator: str) -> float:
-        """The most tuples at any one sink that one output tuple of ``operator`` can cause, or 1: β^(m-i) of a pipeline.
-
-        A tuple goes to everything that reads its port, so paths that meet again at a sink add up.
-        """
-        return max(1.0, *(self._outputs_max(operator, sink) for sink in self.exits))
-
-    def _outputs_max(self, operator: str, sink: str) -> float:
-        """The most tuples at ``sink`` that one output tuple of ``operator`` can cause, by whichever port it leaves."""
-        most = {sink: 1.0}  # tuples at the sink that one tuple arriving at a node can cause
-        for name in reversed(self.order):
-            by_port = dict.fromkeys(self.operators[name].outputs, 0.0)
-            for edge in self.out_of(name):
-                by_port[edge.stream.port] += most.get(edge.node, 0.0)
-            if name == operator:
-                return max(by_port.values())
-            most[name] = max(by_port.values()) * self.operators[name].outputs_per_tuple_max
-        raise KeyError(operator)
 
 
 class Graph:
@@ -164,7 +49,7 @@ class Graph:
 
         ``seq`` names the column that numbers them: int64, strictly ascending in the order in which tuples were made.
         """
-        schema = data.schema if _is_feed(data) else arrow_schema(data, f"Source {name!r}")
+        schema = data.schema if is_feed(data) else arrow_schema(data, f"Source {name!r}")
         if seq not in schema.names or schema.field(seq).type != pa.int64():
             came = ", ".join(f"{f.name} {f.type}" for f in schema)
             raise GraphError(f"Source {name!r}: a column {seq!r} of int64 is wanted to number tuples; got {came}.")
@@ -228,14 +113,10 @@ class Graph:
 
     def checked(self) -> CheckedGraph:
         """The frozen graph, or a GraphError that names what is wrong."""
-        from spillway.graph.checks import check
-
         return check(self)
 
     def draw(self, *, style: str = "text") -> str:
         """The graph as plain text, or as a Mermaid diagram with ``style="mermaid"``."""
-        from spillway.graph.drawing import draw_mermaid, draw_text
-
         styles = {"text": draw_text, "mermaid": draw_mermaid}
         if style not in styles:
             raise GraphError(f"draw: style must be one of {', '.join(styles)}; got {style!r}.")
@@ -246,10 +127,6 @@ class Graph:
         if node.name in self._nodes:
             raise GraphError(f"Graph {self.name!r}: there are two nodes named {node.name!r}; names must be unique.")
         self._nodes[node.name] = node
-
-
-def _is_feed(data: Any) -> bool:
-    return hasattr(data, "read") and hasattr(data, "pieces_per_batch")
 
 
 def _check_stream(reader: str, stream: object) -> None:

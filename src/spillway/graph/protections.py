@@ -3,14 +3,28 @@
 import math
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import ClassVar
 
 from spillway.errors import GraphError
 from spillway.given import check_whole
+from spillway.graph.spelling import Spelling, interval, said, whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """The limits of seed 002 (section 3.4), for all shards of an operator together."""
+
+    theta: float = 0.0  # Θ: divergence of the state
+    items: float = 0.0  # L: items that a receiver acknowledged
+    unacked: float = 0.0  # Γ: items that were sent and not acknowledged
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
     """The policy on an operator."""
+
+    spelling: ClassVar[Spelling | None] = None
+    """How it is written on a command line, if it is."""
 
     @property
     def keeps_backups(self) -> bool:
@@ -22,8 +36,8 @@ class Protection:
         return False
 
     @property
-    def replays_items(self) -> bool:
-        """Whether a recovery applies the tuples since the last backup again: then they are kept until the next one."""
+    def loses_nothing(self) -> bool:
+        """Whether a recovery gives back everything, what no metric measures included."""
         return False
 
     @property
@@ -32,7 +46,12 @@ class Protection:
 
         Compared with a run that gets the same input: what operators upstream lose comes on top.
         """
-        return math.inf
+        return 0.0 if self.loses_nothing else math.inf
+
+    @property
+    def allows(self) -> Allowed:
+        """What may be lost on purpose. Where nothing is known of what can be lost, nothing is allowed either."""
+        return Allowed()
 
     def describe(self) -> str:
         return type(self).__name__
@@ -41,6 +60,8 @@ class Protection:
 @dataclass(frozen=True, slots=True)
 class Nothing(Protection):
     """State is never backed up: after losing memory the operator starts empty."""
+
+    spelling = Spelling(word="nothing", form="nothing")
 
     @property
     def keeps_backups(self) -> bool:
@@ -60,6 +81,12 @@ class Checkpoint(Protection):
     """
 
     every: int | timedelta
+
+    spelling = Spelling(
+        word="checkpoint",
+        form="checkpoint:every=TUPLES or checkpoint:every=SECONDSs",
+        settings={"every": interval},
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.every, bool) or not isinstance(self.every, int | timedelta):
@@ -108,9 +135,19 @@ class Approximate(Protection):
     items: float = 0.0
     unacked: float = 0.0
 
+    spelling = Spelling(
+        word="approximate",
+        form="approximate:theta=NUMBER[,items=NUMBER,unacked=NUMBER]",
+        settings={"theta": float, "items": float, "unacked": float},
+    )
+
     @property
     def loss_max(self) -> float:
         return self.theta
+
+    @property
+    def allows(self) -> Allowed:
+        return Allowed(theta=self.theta, items=self.items, unacked=self.unacked)
 
     def __post_init__(self) -> None:
         meanings = {
@@ -141,9 +178,11 @@ class Exact(Protection):
 
     items: bool = False
 
+    spelling = Spelling(word="exact", form="exact, exact:items", settings={"items": said})
+
     @property
-    def loss_max(self) -> float:
-        return 0.0
+    def loses_nothing(self) -> bool:
+        return True
 
     @property
     def keeps_items(self) -> bool:
@@ -160,19 +199,17 @@ class UpstreamBackup(Protection):
 
     every: int
 
+    spelling = Spelling(word="upstream", form="upstream:every=TUPLES", settings={"every": whole})
+
     def __post_init__(self) -> None:
         check_whole("UpstreamBackup: every", self.every, least=1)
 
     @property
-    def loss_max(self) -> float:
-        return 0.0
-
-    @property
-    def keeps_items(self) -> bool:
+    def loses_nothing(self) -> bool:
         return True
 
     @property
-    def replays_items(self) -> bool:
+    def keeps_items(self) -> bool:
         return True
 
     def describe(self) -> str:

@@ -4,12 +4,13 @@ Tuples pass the stages one after the other. Stage 0 is as parallel as its input 
 stateful operator begins a later stage, because its tuples must first reach their shard. Stateless operators run in the
 stage of what they read. All streams go through the same chain of stages, even those that only pass by: so every shard
 of every operator sees every batch, and "the last batch a shard contains" is one number. Punctuation travels with the
-tuples, on edges of its own. Feedback does not cross stages: it waits for the next batch (see ``operators.feedback``).
+tuples, on edges of its own. Feedback does not cross stages: it waits for the next batch (see ``engine.feedback``).
 """
 
 from dataclasses import dataclass
 
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,12 @@
 """Break it: fault models, where to put them, and campaigns of trials against golden runs."""
 
 from spillway.inject.campaign import AppInput, Assumed, Campaign, read_campaign
-from spillway.inject.corruption import StateCorruption
-from spillway.inject.executors import Processes, ThisProcess
-from spillway.inject.faults import Duplication, Fault, Loss, Reordering, ValueCorruption
+from spillway.inject.faults.duplication import Duplication
+from spillway.inject.faults.fault import Fault, StateFault, TupleFault
+from spillway.inject.faults.outage import Outage
+from spillway.inject.faults.reordering import Reordering
+from spillway.inject.faults.state_corruption import StateCorruption
+from spillway.inject.faults.value_corruption import ValueCorruption
 from spillway.inject.models import MODELS, parse_fault
 from spillway.inject.placement import Choice, place
 from spillway.inject.planning import Planned, plan
@@ -18,12 +21,12 @@ __all__ = [
     "Choice",
     "Duplication",
     "Fault",
-    "Loss",
+    "Outage",
     "Planned",
-    "Processes",
     "Reordering",
     "StateCorruption",
-    "ThisProcess",
+    "StateFault",
+    "TupleFault",
     "ValueCorruption",
     "parse_fault",
     "place",

@@ -10,7 +10,7 @@ Declared in Python, or in TOML::
     seed = 1
 
     [fault]
-    model = "loss"               # loss, duplication, reordering, corruption or state
+    model = "outage"             # outage, duplication, reordering, corruption or state
     offsets = [500_000, 1_500_000]        # in tuples of the source
     outages_s = [0.5, 16.0]
     targets = ["TradeFilter"]    # left out: chosen by the rules of placement
@@ -45,8 +45,9 @@ from spillway.apps import APPS
 from spillway.errors import InputError
 from spillway.graph.graph import Graph
 from spillway.graph.protections import Nothing
-from spillway.inject.faults import At, Fault
-from spillway.inject.models import MODELS
+from spillway.inject.faults.fault import At, Fault
+from spillway.inject.faults.outage import Outage
+from spillway.inject.models import fault_model
 from spillway.score import Count, Mean, OutputScore, Sum
 
 BATCH_TUPLES = 100_000
@@ -71,9 +72,9 @@ class AppInput:
             return app.build(feed, protect=Nothing(), **self.options)
         names = {option.name for option in app.generator_options}
         made = {name: value for name, value in self.options.items() if name in names}
-        drawn = {name: value for name, value in self.options.items() if name not in names}
+        built = {name: value for name, value in self.options.items() if name not in names}
         feed = app.generator(seed=self.seed, tuples=self.tuples, tuples_per_batch=BATCH_TUPLES, **made)
-        return app.build(feed, protect=Nothing(), **drawn)
+        return app.build(feed, protect=Nothing(), **built)
 
     def describe(self) -> dict[str, Any]:
         what: dict[str, Any] = {"path": self.path} if self.path else {"tuples": self.tuples, "seed": self.seed}
@@ -128,7 +129,7 @@ class Campaign:
     targets: tuple[str, ...] | None = None  # None: as the rules of placement choose
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # targets that are several operators
     rates: Mapping[str, float] | None = None  # None: measured
-    model: str = "loss"
+    model: str = Outage.model
     model_options: Mapping[str, Any] = field(default_factory=dict)
     repetitions: int = 5
     golden_repetitions: int = 300
@@ -142,8 +143,6 @@ class Campaign:
     assumed: tuple[Assumed, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise InputError(f"Campaign {self.name!r}: no fault model {self.model!r}; there are {', '.join(MODELS)}.")
         if self.golden_repetitions < self.repetitions:
             raise InputError(
                 f"Campaign {self.name!r}: trial n rejoins golden run n, so there must be at least as many golden runs "
@@ -160,7 +159,7 @@ class Campaign:
 
     def fault(self, *, targets: tuple[str, ...], offset: int, length: int, at: At = "input") -> Fault:
         try:
-            return MODELS[self.model](
+            return fault_model(self.model)(
                 targets=targets, offset=offset, length=length, at=at, seed=self.seed, **self.model_options
             )
         except TypeError as error:
@@ -194,7 +193,7 @@ def read_campaign(path: Path) -> Campaign:
             targets=None if targets is None else tuple(targets),
             groups={group: tuple(names) for group, names in fault.pop("groups", {}).items()},
             rates=None if rates is None else {rate: float(value) for rate, value in rates.items()},
-            model=_taken(path, fault, "model", str, default="loss"),
+            model=_taken(path, fault, "model", str, default=Outage.model),
             model_options=fault.pop("options", {}),
             repetitions=_taken(path, repeat, "trials", int),
             golden_repetitions=_taken(path, repeat, "golden", int),

@@ -14,7 +14,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Difference:
     """How a stream differs from the golden one; a tuple that is another now counts as lost and added."""
 
     lost: Int64s  # seq of golden tuples, ascending
@@ -34,29 +34,29 @@ class Change:
         kept = golden.filter(pa.array(~_among(seqs, self.lost))) if self.lost.size else golden
         return joined([kept, self.added], golden.schema) if self.added.num_rows else kept
 
-    def within(self, first: int, end: int) -> "Change":
+    def within(self, first: int, end: int) -> "Difference":
         """The part of it from seq ``first`` to below ``end``."""
         lost = self.lost[slice(*np.searchsorted(self.lost, [first, end]))]
         low, high = np.searchsorted(np.asarray(self.added[SEQ]), [first, end])
-        return Change(lost=lost, added=self.added.slice(low, high - low))
+        return Difference(lost=lost, added=self.added.slice(low, high - low))
 
-    def among(self, seqs: Int64s) -> "Change":
+    def among(self, seqs: Int64s) -> "Difference":
         """The part of it at the given seqs, which ascend."""
         lost, added = _among(self.lost, seqs), _among(np.asarray(self.added[SEQ]), seqs)
-        return Change(lost=self.lost[lost], added=self.added.filter(pa.array(added)))
+        return Difference(lost=self.lost[lost], added=self.added.filter(pa.array(added)))
 
 
-def difference(golden: pa.RecordBatch, faulty: pa.RecordBatch) -> Change:
+def compare(golden: pa.RecordBatch, faulty: pa.RecordBatch) -> Difference:
     """How two streams differ; the golden one has every seq once.
 
     >>> golden = pa.record_batch({"seq": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
-    >>> change = difference(golden, pa.record_batch({"seq": [1, 3, 4], "x": [1.0, 3.5, 4.0]}))
-    >>> change.lost.tolist(), change.added["seq"].to_pylist(), change.applied(golden)["x"].to_pylist()
+    >>> difference = compare(golden, pa.record_batch({"seq": [1, 3, 4], "x": [1.0, 3.5, 4.0]}))
+    >>> difference.lost.tolist(), difference.added["seq"].to_pylist(), difference.applied(golden)["x"].to_pylist()
     ([2, 3], [3, 4], [1.0, 3.5, 4.0])
     """
     left, right = np.asarray(golden[SEQ]), np.asarray(faulty[SEQ])
     if not left.size or not right.size:
-        return Change(lost=left, added=faulty)
+        return Difference(lost=left, added=faulty)
     places = np.minimum(np.searchsorted(left, right), left.size - 1)
     same = left[places] == right
     repeated = right[1:] == right[:-1]
@@ -72,13 +72,13 @@ def difference(golden: pa.RecordBatch, faulty: pa.RecordBatch) -> Change:
     lost, added = np.ones(left.size, np.bool_), np.ones(right.size, np.bool_)
     lost[places[unchanged]] = False
     added[unchanged] = False
-    return Change(lost=left[lost], added=faulty.filter(pa.array(added)))
+    return Difference(lost=left[lost], added=faulty.filter(pa.array(added)))
 
 
-def together(parts: list[Change], schema: pa.Schema) -> Change:
-    """Changes of one stream that follow each other, as one; none make no change."""
+def concatenated(parts: list[Difference], schema: pa.Schema) -> Difference:
+    """Differences of one stream that follow each other, as one; none of them is an empty one."""
     lost = np.concatenate([np.empty(0, np.int64), *(part.lost for part in parts)])
-    return Change(lost=lost, added=joined([part.added for part in parts], schema))
+    return Difference(lost=lost, added=joined([part.added for part in parts], schema))
 
 
 def _among(values: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:

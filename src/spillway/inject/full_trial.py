@@ -12,9 +12,8 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import Graph
 from spillway.graph.sinks import Discard, Memory
-from spillway.inject.corruption import StateCorruption
-from spillway.inject.difference import Change
-from spillway.inject.faults import Fault
+from spillway.inject.difference import Difference
+from spillway.inject.faults.fault import Fault, StateFault
 from spillway.inject.golden import Flow, read_all
 from spillway.inject.rewriting import entries, redraw, with_arrival, with_fault
 from spillway.inject.single_operator import joined
@@ -29,7 +28,7 @@ Int64s = npt.NDArray[np.int64]
 _WATCHED = "watched"
 
 
-class WholeTrials:
+class FullTrials:
     """Runs every trial of one graph in full."""
 
     def __init__(self, graph: Graph, *, sink: str) -> None:
@@ -62,19 +61,19 @@ class WholeTrials:
 
     def run(self, fault: Fault, arrival: Interleaving | None) -> Outcome:
         """The fault, in a run of this order of arrival; where it rejoined the golden run is not found out."""
-        if not isinstance(fault, StateCorruption) and fault.offset >= self.entering(fault).size:
+        if not isinstance(fault, StateFault) and fault.offset >= self.entering(fault).size:
             raise InputError(f"Fault at {', '.join(fault.targets)}: offset {fault.offset:,} lies beyond its tuples.")
         golden, faulty = self.output(arrival).batch, self.faulty_output(fault, arrival)
         seqs = affected_seqs(pa.Table.from_batches([golden]), pa.Table.from_batches([faulty]))
         added = faulty.filter(pa.array(np.isin(np.asarray(faulty[SEQ]), seqs)))
-        return Outcome(change=Change(lost=np.intersect1d(golden[SEQ], seqs), added=added), rejoined_seq=-1)
+        return Outcome(difference=Difference(lost=np.intersect1d(golden[SEQ], seqs), added=added), rejoined_seq=-1)
 
     def faulty_output(self, fault: Fault, arrival: Interleaving | None) -> pa.RecordBatch:
         return _result(with_fault(with_arrival(self._graph, arrival), fault), self._sink)
 
 
 @contextmanager
-def whole_run(graph: Graph) -> Iterator[LocalRun]:
+def full_run(graph: Graph) -> Iterator[LocalRun]:
     """A run of a graph whose operators may be protected: backups lie in memory, and go with the run."""
     default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
     with TemporaryDirectory(prefix="backups-", dir=default_root()) as backups, LocalRun(graph, backups=backups) as run:
@@ -82,7 +81,7 @@ def whole_run(graph: Graph) -> Iterator[LocalRun]:
 
 
 def _result(graph: Graph, sink: str) -> pa.RecordBatch:
-    with whole_run(graph) as run:
+    with full_run(graph) as run:
         run.run()
         table = run.result(sink)
     return joined(table.to_batches(), table.schema)

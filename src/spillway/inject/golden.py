@@ -14,10 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import GraphError, InputError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Graph, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 from spillway.inject.rewriting import with_arrival
-from spillway.inject.single_operator import Snapshot, Solo, joined
+from spillway.inject.single_operator import SingleOperator, Snapshot, joined
 from spillway.operators.arrival import Interleaving
 from spillway.operators.keyed import Keyed, numbered
 from spillway.operators.merging import Merging
@@ -74,7 +76,7 @@ def independence(operator: Operator) -> str:
     return ""
 
 
-def why_whole(graph: Graph) -> str:
+def why_full(graph: Graph) -> str:
     """Why trials of this graph must run from start to end; empty if they need not."""
     checked = graph.checked()
     if any(edge.feedback for edge in checked.edges):
@@ -95,7 +97,7 @@ class Golden:
     """
 
     def __init__(self, graph: Graph, *, starts: Iterable[int], settled_every: int) -> None:
-        reason = why_whole(graph)
+        reason = why_full(graph)
         if reason:
             raise GraphError(f"Trials of parts are not possible: {reason}.")
         self.graph = graph
@@ -152,12 +154,12 @@ class Golden:
             operator = checked.operators[name]
             assert isinstance(operator, Operator)
             inputs = {edge.port: flows[edge.stream] for edge in checked.into(name)}
-            solo = Solo(operator, checked.output_schemas(name))
+            single = SingleOperator(operator, checked.output_schemas(name))
             try:
                 marks = self.marks if trials and operator.stateful else ()
-                outputs, at_marks = _run_through(solo, inputs, marks)
+                outputs, at_marks = _run_through(single, inputs, marks)
             finally:
-                solo.close()
+                single.close()
             snapshots |= {(name, mark): snapshot for mark, snapshot in at_marks.items()}
             if trials and isinstance(operator, Keyed):
                 keys[name] = self._keys_of(operator, inputs)
@@ -203,10 +205,10 @@ def _behind_merging(graph: CheckedGraph) -> frozenset[str]:
 
 
 def _run_through(
-    solo: Solo, inputs: Mapping[str, Flow], marks: Iterable[int]
+    single: SingleOperator, inputs: Mapping[str, Flow], marks: Iterable[int]
 ) -> tuple[dict[str, pa.RecordBatch], dict[int, Snapshot]]:
     """Give an operator whole streams, looking at what it keeps at the marks."""
-    outputs: dict[str, list[pa.RecordBatch]] = {port: [] for port in solo.operator.schemas}
+    outputs: dict[str, list[pa.RecordBatch]] = {port: [] for port in single.operator.schemas}
     snapshots: dict[int, Snapshot] = {}
     first = -1
     for end in [*marks, None]:
@@ -215,12 +217,12 @@ def _run_through(
         for port, flow in inputs.items():
             low, high = flow.span(first, last)
             part[port] = flow.batch.slice(low, high - low)
-        for port, batch in solo.apply(part).items():
+        for port, batch in single.apply(part).items():
             outputs[port].append(batch)
         if end is not None:
-            snapshots[end] = solo.snapshot()
+            snapshots[end] = single.snapshot()
             first = end
-    schemas = solo.operator.schemas
+    schemas = single.operator.schemas
     return {port: joined(batches, schemas[port]) for port, batches in outputs.items()}, snapshots
 
 

@@ -1,25 +1,46 @@
-"""The fault models by name, and faults written in one line."""
+"""The fault models by name, found where they are declared, and faults written in one line."""
 
+import importlib
+import pkgutil
+from collections.abc import Mapping
 from dataclasses import fields
+from types import MappingProxyType
 from typing import Any
 
 from spillway.errors import GraphError, InputError
-from spillway.inject.corruption import StateCorruption
-from spillway.inject.faults import Duplication, Fault, Loss, Reordering, ValueCorruption
+from spillway.inject import faults
+from spillway.inject.faults.fault import Fault
 
-MODELS: dict[str, type[Fault]] = {
-    kind.model: kind for kind in (Loss, Duplication, Reordering, ValueCorruption, StateCorruption)
-}
 
-FORMS = "MODEL:OPERATOR[+OPERATOR],offset=N,length=N[,NAME=VALUE], such as loss:VWAP,offset=1000,length=200"
+def _found() -> Mapping[str, type[Fault]]:
+    """Every class in the files of ``inject/faults`` that says which model it is, by that name."""
+    models: dict[str, type[Fault]] = {}
+    for module in pkgutil.iter_modules(faults.__path__, f"{faults.__name__}."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if isinstance(kind, type) and issubclass(kind, Fault) and "model" in vars(kind):
+                assert models.setdefault(kind.model, kind) is kind, f"two fault models are called {kind.model!r}"
+    return MappingProxyType(models)
+
+
+MODELS = _found()
+"""The fault models by name."""
+
+FORMS = "MODEL:OPERATOR[+OPERATOR],offset=N,length=N[,NAME=VALUE], such as outage:VWAP,offset=1000,length=200"
 """How a fault is written."""
+
+
+def fault_model(name: str) -> type[Fault]:
+    """The fault model of a name, or an InputError that says which there are."""
+    if name not in MODELS:
+        raise InputError(f"There is no fault model {name!r}; there are {', '.join(MODELS)}.")
+    return MODELS[name]
 
 
 def parse_fault(text: str) -> Fault:
     """A fault from one line.
 
-    >>> parse_fault("loss:TradeFilter+Aggregator,offset=1e3,length=200")
-    Loss(targets=('TradeFilter', 'Aggregator'), offset=1000, length=200, at='input', seed=0)
+    >>> parse_fault("outage:TradeFilter+Aggregator,offset=1e3,length=200")
+    Outage(targets=('TradeFilter', 'Aggregator'), offset=1000, length=200, at='input', seed=0)
     """
     model, separator, rest = text.partition(":")
     if not separator or model not in MODELS:

@@ -15,7 +15,11 @@ from collections import deque
 from dataclasses import dataclass
 
 from spillway.errors import GraphError
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
+from spillway.inject.faults.fault import StateFault, TupleFault
+from spillway.inject.faults.outage import Outage
+from spillway.inject.models import fault_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,23 +32,25 @@ class Choice:
     same_as: str = ""  # if it was not chosen: the target that behaves alike
 
 
-def place(graph: CheckedGraph, *, sink: str, model: str = "loss") -> tuple[Choice, ...]:
+def place(graph: CheckedGraph, *, sink: str, model: str = Outage.model) -> tuple[Choice, ...]:
     """What to do with each source and operator, upstream first."""
     if sink not in graph.exits:
         raise GraphError(f"Graph {graph.name!r} has no sink {sink!r}; it has {', '.join(graph.exits)}.")
+    kind = fault_model(model)
     counting = depends(graph, sink)
     choices: dict[str, Choice] = {}
     for name in _breadth_first(graph):
         if name not in counting:
             reason = f"Nothing it puts out reaches {sink}."
             choices[name] = Choice(operator=name, chosen=False, reason=reason)
-        elif model == "state":
+        elif issubclass(kind, StateFault):
             choices[name] = _choose_state(graph, name)
         elif name in graph.sources:
             reason = "It is a source: a fault here is one of the feed itself."
             choices[name] = Choice(operator=name, chosen=True, reason=reason)
         else:
-            choices[name] = _choose(graph, name, counting, choices, model)
+            assert issubclass(kind, TupleFault)
+            choices[name] = _choose(graph, name, counting, choices, kind)
     return tuple(choices.values())
 
 
@@ -61,11 +67,13 @@ def depends(graph: CheckedGraph, sink: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _choose(graph: CheckedGraph, name: str, counting: frozenset[str], choices: dict[str, Choice], model: str) -> Choice:
+def _choose(
+    graph: CheckedGraph, name: str, counting: frozenset[str], choices: dict[str, Choice], kind: type[TupleFault]
+) -> Choice:
     edges = graph.into(name)
-    if model == "reordering" and len(edges) == 1 and not graph.operators[name].stateful:
-        reason = "It has one input and no state: the order of tuples makes no difference to it."
-        return Choice(operator=name, chosen=False, reason=reason, same_as=_alike(choices, edges[0].stream.node))
+    unfelt = kind.unfelt(inputs=len(edges), stateful=graph.operators[name].stateful)
+    if unfelt:
+        return Choice(operator=name, chosen=False, reason=unfelt, same_as=_alike(choices, edges[0].stream.node))
     for edge in edges:
         others = _other_readers(graph, edge, counting)
         if others:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spillway.errors import InputError
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
 from spillway.inject.campaign import AppInput, Campaign
+from spillway.inject.models import fault_model
 from spillway.inject.placement import Choice, depends, place
 from spillway.inject.rewriting import entries
 from spillway.inject.trial_maker import survey
@@ -101,7 +103,10 @@ def plan(campaign: Campaign) -> Planned:
         ),
     )
     return Planned(
-        campaign=campaign, choices=choices, declaration=declaration, graph=_drawn(checked, choices, targets, campaign)
+        campaign=campaign,
+        choices=choices,
+        declaration=declaration,
+        graph=_recorded(checked, choices, targets, campaign),
     )
 
 
@@ -117,12 +122,13 @@ def _check_targets(campaign: Campaign, graph: Graph, checked: CheckedGraph, targ
 
 
 def _model(campaign: Campaign) -> str:
-    names = {"loss": "bursty loss", "corruption": "corrupted values", "state": "corrupted state"}
     options = ", ".join(f"{name} {value}" for name, value in campaign.model_options.items())
-    return names.get(campaign.model, campaign.model) + (f" ({options})" if options else "")
+    return fault_model(campaign.model).in_words + (f" ({options})" if options else "")
 
 
-def _drawn(graph: CheckedGraph, choices: Sequence[Choice], targets: Sequence[str], campaign: Campaign) -> CampaignGraph:
+def _recorded(
+    graph: CheckedGraph, choices: Sequence[Choice], targets: Sequence[str], campaign: Campaign
+) -> CampaignGraph:
     """The graph as records keep it."""
     struck = {operator for target in targets for operator in campaign.operators_of(target)}
     nodes = []

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from spillway.engine.kernels import kernel
 from spillway.errors import GraphError
-from spillway.graph.graph import Edge, Exit, Graph, Source, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Edge, Exit, Source, Stream
 from spillway.graph.protections import Nothing
 from spillway.graph.sinks import Sink
-from spillway.inject.corruption import StateCorruption, corrupted
-from spillway.inject.faults import Fault
+from spillway.inject.faults.fault import Fault, StateFault, TupleFault
+from spillway.inject.striking_state import with_struck_state
 from spillway.operators.arrival import Interleaving
 from spillway.operators.keyed import Keyed
 from spillway.operators.merging import Int64s, Merging
@@ -34,7 +36,7 @@ class FaultPoint(Merging):
     seen = Number(dtype="int64")
     parameters = ("fault",)
 
-    def __init__(self, name: str, fault: Fault, *, ports: int) -> None:
+    def __init__(self, name: str, fault: TupleFault, *, ports: int) -> None:
         super().__init__(name, protect=Nothing())
         self.fault = fault
         self.inputs = tuple(f"in{i}" for i in range(ports))
@@ -66,14 +68,15 @@ class FaultPoint(Merging):
 
 def with_fault(graph: Graph, fault: Fault) -> Graph:
     """The graph with a fault in front of its targets, or in their state."""
-    if isinstance(fault, StateCorruption):
+    if isinstance(fault, StateFault):
         check_targets(graph, fault)
-        return redraw(graph, operator=lambda operator: corrupted(operator, fault))
-    struck = entries(graph, fault)
-    point = FaultPoint(FAULT_POINT, fault, ports=len(struck))
-    ports = {edge: Stream(FAULT_POINT, port) for edge, port in zip(struck, point.outputs, strict=True)}
+        return redraw(graph, operator=lambda operator: with_struck_state(operator, fault))
+    assert isinstance(fault, TupleFault)
+    edges = entries(graph, fault)
+    point = FaultPoint(FAULT_POINT, fault, ports=len(edges))
+    ports = {edge: Stream(FAULT_POINT, port) for edge, port in zip(edges, point.outputs, strict=True)}
     redrawn = redraw(graph, stream=lambda edge: ports.get(edge, edge.stream), extra=(point,))
-    for edge, port in zip(struck, point.inputs, strict=True):
+    for edge, port in zip(edges, point.inputs, strict=True):
         redrawn.connect(edge.stream, FAULT_POINT, port)
     return redrawn
 
@@ -121,7 +124,7 @@ def check_targets(graph: Graph, fault: Fault) -> None:
             raise GraphError(
                 f"Fault: {target!r} is no source or operator of graph {graph.name!r}; there are {', '.join(known)}."
             )
-        if isinstance(fault, StateCorruption) and not isinstance(node, Keyed):
+        if isinstance(fault, StateFault) and not isinstance(node, Keyed):
             raise GraphError(f"Fault: {target!r} keeps no state by key that could be corrupted.")
 
 
@@ -160,10 +163,8 @@ def redraw(
     for node in graph.nodes.values():
         if isinstance(node, Source):
             redrawn.source(node.name, node.data, seq=node.seq)
-        elif isinstance(node, Operator):
-            redrawn.add(operator(node))
         elif not isinstance(node, Exit):
-            raise GraphError(f"Operator {node.name!r} can be drawn but not run: it is not a spillway.Operator.")
+            redrawn.add(operator(kernel(node)))
     for added in extra:
         redrawn.add(added)
     for edge in graph.edges:
@@ -171,7 +172,7 @@ def redraw(
         if isinstance(node, Exit):
             redrawn.sink(node.name, stream(edge), sink(node.name, node.sink))
         else:
-            redrawn.connect(stream(edge), edge.node, edge.port, feedback=edge.feedback)
+            redrawn.connect(stream(edge), edge.node, edge.port, feedback=edge.feedback, durable=edge.durable)
     return redrawn
 
 

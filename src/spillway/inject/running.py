@@ -4,17 +4,18 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from spillway.errors import InputError
-from spillway.inject.executors import Executor
+from spillway.errors import InputError, RunError
 from spillway.inject.planning import Planned
-from spillway.inject.tasks import Answer, Task, keep, kept
-from spillway.inject.trial_maker import GoldenTried, Tried
+from spillway.inject.tasks import Answer, Task, keep, kept, perform
+from spillway.inject.trial_maker import GoldenResult, TrialResult
+from spillway.parallel.pool import Pool
 from spillway.records.campaign import CampaignRecords, CampaignWriter
 from spillway.records.campaign_rows import AffectedKey, AffectedRow, GoldenRow, TrialRow
 from spillway.score import evaluate, local_errors, local_impact
@@ -40,7 +41,7 @@ Observer = Callable[[Progress], None]
 
 
 def run_campaign(
-    planned: Planned, directory: Path, *, executor: Executor, observe: Observer = lambda progress: None
+    planned: Planned, directory: Path, *, pool: Pool, observe: Observer = lambda progress: None
 ) -> CampaignRecords:
     """Run what is not done yet of a campaign and write its result into ``directory``.
 
@@ -49,14 +50,17 @@ def run_campaign(
     started_s = time.monotonic()
     with CampaignWriter(directory, declaration=planned.declaration, graph=planned.graph) as writer:
         if not writer.finished:
-            _Run(planned, writer, executor, observe).run()
+            try:
+                _Run(planned, writer, pool, observe).run()
+            except RunError as error:
+                raise RunError(f"{error} What was done is kept in {directory}: resume it.") from error
             writer.finish(evaluate(writer.records()), timing={"seconds": time.monotonic() - started_s})
         shutil.rmtree(directory / _WORK, ignore_errors=True)
         return writer.records()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Right:
+class _GoldenMeans:
     """What is right on average: the score of each place's affected section, and of each section of the output."""
 
     affected: dict[AffectedKey, float]
@@ -64,11 +68,12 @@ class _Right:
 
 
 class _Run:
-    def __init__(self, planned: Planned, writer: CampaignWriter, executor: Executor, observe: Observer) -> None:
+    def __init__(self, planned: Planned, writer: CampaignWriter, pool: Pool, observe: Observer) -> None:
         self._planned = planned
         self._declared = planned.declaration
         self._writer = writer
-        self._executor = executor
+        self._pool = pool
+        self._perform = partial(perform, planned.campaign)
         self._observe = observe
         self._rates = tuple(planned.declaration.rates.items())
         self._folder = str(writer.path / _WORK)
@@ -79,7 +84,7 @@ class _Run:
     def run(self) -> None:
         struck, golden, others = self._longest_tasks(), self._golden_tasks(), self._other_tasks()
         self._total = sum(task.runs for task in [*struck, *golden, *others])
-        tried: list[Tried] = []
+        tried: list[TrialResult] = []
         sections: dict[AffectedKey, Int64s] = {}
         for task, answer in self._answers("trials of the longest outage", struck):
             assert answer.affected is not None
@@ -92,7 +97,7 @@ class _Run:
         finished = self._writer.finished_trials()
         left = [task for task in others if not set(task.keys) <= finished]
         self._progress("trials", sum(task.runs for task in others) - sum(task.runs for task in left))
-        for task, answer in self._executor.answers(self._planned.campaign, left):
+        for task, answer in self._pool.completed(self._perform, left):
             rows = [self._row(one, right) for one in answer.tried if one.key not in finished]
             self._writer.append(trials=rows)
             self._progress("trials", task.runs)
@@ -132,12 +137,12 @@ class _Run:
             else:
                 self._progress(doing, task.runs)
                 yield task, answer
-        for task, answer in self._executor.answers(self._planned.campaign, left):
+        for task, answer in self._pool.completed(self._perform, left):
             keep(task, answer)
             self._progress(doing, task.runs)
             yield task, answer
 
-    def _right(self, runs: Sequence[GoldenTried]) -> _Right:
+    def _right(self, runs: Sequence[GoldenResult]) -> _GoldenMeans:
         means = np.array([run.affected_osf for run in runs]).mean(axis=0)
         for where, mean in zip(self._places, means, strict=True):
             if mean == 0:
@@ -147,10 +152,14 @@ class _Run:
                     f"to it. Use another score, a longer outage, or an offset at which there is output."
                 )
         local = np.array([run.local_osf for run in runs]).mean(axis=0)
-        return _Right(affected=dict(zip(self._places, means.tolist(), strict=True)), local=local)
+        return _GoldenMeans(affected=dict(zip(self._places, means.tolist(), strict=True)), local=local)
 
     def _append(
-        self, runs: Sequence[GoldenTried], sections: dict[AffectedKey, Int64s], tried: Sequence[Tried], right: _Right
+        self,
+        runs: Sequence[GoldenResult],
+        sections: dict[AffectedKey, Int64s],
+        tried: Sequence[TrialResult],
+        right: _GoldenMeans,
     ) -> None:
         """Record the golden runs, the affected sections and the trials of the longest outage, once."""
         golden, affected, trials = (
@@ -169,7 +178,7 @@ class _Run:
             trials=[self._row(one, right) for one in tried if one.key not in trials],
         )  # fmt: skip
 
-    def _row(self, tried: Tried, right: _Right) -> TrialRow:
+    def _row(self, tried: TrialResult, right: _GoldenMeans) -> TrialRow:
         declared, key = self._declared, tried.key
         golden = right.local[tried.section_first :]
         local = golden.copy()

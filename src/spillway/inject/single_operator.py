@@ -25,7 +25,7 @@ class Snapshot:
     payloads: tuple[Payload, ...]
 
 
-class Solo:
+class SingleOperator:
     """An operator at work outside of a run, in one shard and without backups."""
 
     def __init__(self, operator: Operator, schemas: Mapping[str, pa.Schema]) -> None:
@@ -33,7 +33,7 @@ class Solo:
         self._remove: Callable[[], object] = lambda: None
         if operator.stateful:
             default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = Path(tempfile.mkdtemp(prefix="solo-", dir=default_root()))
+            folder = Path(tempfile.mkdtemp(prefix="operator-", dir=default_root()))
             # Goes with this object, or else with the process, a child of multiprocessing included; whatever a kill
             # leaves behind has an owner that no longer lives, so it can be cleaned up.
             self._remove = Finalize(self, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=1)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from spillway.files.durable import write_whole
 from spillway.inject.campaign import Campaign
-from spillway.inject.trial_maker import GoldenTried, Lab, Tried
+from spillway.inject.trial_maker import GoldenResult, TrialMaker, TrialResult
 from spillway.records.campaign_rows import AffectedKey, TrialKey
 
 Int64s = npt.NDArray[np.int64]
@@ -48,27 +48,27 @@ class Task:
 class Answer:
     """What came of a task."""
 
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[TrialResult, ...] = ()
     affected: Int64s | None = None
-    golden: tuple[GoldenTried, ...] = ()
+    golden: tuple[GoldenResult, ...] = ()
 
 
 def perform(campaign: Campaign, task: Task) -> Answer:
-    """Do the task, in this process's lab."""
-    lab, rates = lab_of(campaign), dict(task.rates)
+    """Do the task, by this process's trial maker."""
+    maker, rates = trial_maker_of(campaign), dict(task.rates)
     if task.kind == "affected":
-        tried, affected = lab.try_affected(task.keys, rates)
+        tried, affected = maker.try_affected(task.keys, rates)
         return Answer(tried=tuple(tried), affected=affected)
     sections = {place: affected_section(task.folder, place_number) for place_number, place in _numbered(task)}
     if task.kind == "golden":
-        return Answer(golden=tuple(lab.golden(number, sections) for number in task.golden))
+        return Answer(golden=tuple(maker.golden(number, sections) for number in task.golden))
     (seqs,) = sections.values()
-    return Answer(tried=tuple(lab.try_all(task.keys, rates, seqs)))
+    return Answer(tried=tuple(maker.try_all(task.keys, rates, seqs)))
 
 
-def lab_of(campaign: Campaign) -> Lab:
-    """The lab of a campaign, made once per process."""
-    return _labs(_Same(campaign))
+def trial_maker_of(campaign: Campaign) -> TrialMaker:
+    """The trial maker of a campaign, built once per process."""
+    return _trial_makers(_Same(campaign))
 
 
 def keep(task: Task, answer: Answer) -> None:
@@ -99,14 +99,14 @@ def kept(task: Task) -> Answer | None:
             arrays = dict(found)
         parts = np.split(arrays["local"], arrays["ends"][:-1]) if task.keys else []
         tried = tuple(
-            Tried(
+            TrialResult(
                 key=key, osf=float(osf), local_osf=local, offset_tuples=int(row[0]), outage_tuples=int(row[1]),
                 seed=int(row[2]), rejoined_seq=int(row[3]), section_first=int(row[4]),
             )
             for key, row, osf, local in zip(task.keys, arrays["figures"], arrays["osf"], parts, strict=True)
         )  # fmt: skip
         golden = tuple(
-            GoldenTried(number=number, seed=int(seed), local_osf=local, affected_osf=affected)
+            GoldenResult(number=number, seed=int(seed), local_osf=local, affected_osf=affected)
             for number, seed, local, affected in zip(
                 task.golden, arrays["seeds"], arrays["golden_local"], arrays["golden_affected"], strict=True
             )
@@ -142,5 +142,5 @@ class _Same:
 
 
 @lru_cache(maxsize=1)
-def _labs(same: _Same) -> Lab:
-    return Lab(same.campaign)
+def _trial_makers(same: _Same) -> TrialMaker:
+    return TrialMaker(same.campaign)

@@ -3,14 +3,15 @@
 Theory of operation
 -------------------
 A trial is compared with the golden run of the same order of arrival, stream by stream, from the fault's targets
-downstream. A ``Change`` says how a stream differs: golden tuples that are not there, and tuples that are there instead.
+downstream. A ``Difference`` says how a stream differs: golden tuples that are not there, and tuples that are there
+instead.
 
-An operator that treats each tuple for itself turns a change of its input into a change of its output by being given the
+An operator that treats each tuple for itself turns a difference of its input into one of its output by being given the
 tuples concerned. One that treats each key for itself is run twice side by side, on the golden input and on the faulty
-one, from what it kept just before the fault, and only on the keys that the change names. After each stretch the two
-states of each key are compared. Equal states and no more changes to come mean equal outputs from there on: the key has
-rejoined and is not looked at again. Stretches double in length, so a key that takes long costs a constant factor more
-than it must, and the trial ends when no key is left.
+one, from what it kept just before the fault, and only on the keys that the difference names. After each stretch the two
+states of each key are compared. Equal states and no more differences to come mean equal outputs from there on: the key
+has rejoined and is not looked at again. Stretches double in length, so a key that takes long costs a constant factor
+more than it must, and the trial ends when no key is left.
 """
 
 from collections.abc import Mapping
@@ -24,13 +25,12 @@ import pyarrow.compute as pc
 
 from spillway.errors import InputError
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import Edge, Stream
-from spillway.inject.corruption import StateCorruption
-from spillway.inject.difference import Change, difference, together
-from spillway.inject.faults import Fault
+from spillway.graph.nodes import Edge, Stream
+from spillway.inject.difference import Difference, compare, concatenated
+from spillway.inject.faults.fault import Fault, StateFault, TupleFault
 from spillway.inject.golden import Flow, Golden, Keys, Order
 from spillway.inject.rewriting import check_targets, entries
-from spillway.inject.single_operator import Solo
+from spillway.inject.single_operator import SingleOperator
 from spillway.operators.arrival import Interleaving
 from spillway.operators.keyed import Keyed
 from spillway.operators.merging import Merging
@@ -43,11 +43,11 @@ Int64s = npt.NDArray[np.int64]
 class Outcome:
     """What a trial came to."""
 
-    change: Change  # of the scored output
+    difference: Difference  # of the scored output
     rejoined_seq: int  # from here on everything is as in the golden run; -1 if that did not happen
 
 
-class Trials:
+class PartialTrials:
     """Runs trials beside the golden runs of one graph.
 
     The first stretch is ``stretch_tuples`` of the source long and the others multiples of it; streams that arrive in
@@ -59,12 +59,12 @@ class Trials:
         self._sink = sink
         self._stretch_tuples = stretch_tuples
         self._stream = golden.checked.into(sink)[0].stream
-        self._twins: dict[str, tuple[Solo, Solo]] = {}
+        self._twins: dict[str, tuple[SingleOperator, SingleOperator]] = {}
 
     def close(self) -> None:
         for pair in self._twins.values():
-            for solo in pair:
-                solo.close()
+            for single in pair:
+                single.close()
         self._twins.clear()
 
     @property
@@ -85,102 +85,110 @@ class Trials:
     def run(self, fault: Fault, arrival: Interleaving | None) -> Outcome:
         """The fault, in the golden run of this order of arrival."""
         graph, order = self.golden.checked, self.golden.order(arrival)
-        corruption = fault if isinstance(fault, StateCorruption) else None
+        corruption = fault if isinstance(fault, StateFault) else None
         if corruption is not None:
             check_targets(self.golden.graph, corruption)
-        changes = {} if corruption is not None else self._strike(fault, order)
-        streams: dict[Stream, Change] = {}
+        struck = self._strike(fault, order) if isinstance(fault, TupleFault) else {}
+        streams: dict[Stream, Difference] = {}
         rejoined = 0
         for name in graph.order:
-            into = {edge: _joined_changes(changes.get(edge), streams.get(edge.stream)) for edge in graph.into(name)}
-            differing = {edge: change for edge, change in into.items() if change is not None and not change.empty}
-            struck = corruption if corruption is not None and name in corruption.targets else None
-            if not differing and struck is None:
+            into = {edge: _either(struck.get(edge), streams.get(edge.stream)) for edge in graph.into(name)}
+            differing = {edge: found for edge, found in into.items() if found is not None and not found.empty}
+            corrupted = corruption if corruption is not None and name in corruption.targets else None
+            if not differing and corrupted is None:
                 continue
             operator = graph.operators[name]
             if isinstance(operator, Keyed):
-                found, until = self._keyed(name, differing, order, arrival, struck)
+                outputs, until = self._keyed(name, differing, order, arrival, corrupted)
                 rejoined = -1 if until < 0 or rejoined < 0 else max(rejoined, until)
             else:
-                found = self._tuplewise(name, differing, order)
-            streams |= {Stream(name, port): change for port, change in found.items()}
+                outputs = self._tuplewise(name, differing, order)
+            streams |= {Stream(name, port): difference for port, difference in outputs.items()}
         exit_edge = graph.into(self._sink)[0]
-        change = _joined_changes(changes.get(exit_edge), streams.get(self._stream))
-        if change is None:
-            change = together([], graph.schemas[self._stream])
-        seqs = change.seqs()
+        difference = _either(struck.get(exit_edge), streams.get(self._stream))
+        if difference is None:
+            difference = concatenated([], graph.schemas[self._stream])
+        seqs = difference.seqs()
         if rejoined >= 0 and seqs.size:
             rejoined = max(rejoined, int(seqs[-1]) + 1)
-        return Outcome(change=change, rejoined_seq=rejoined)
+        return Outcome(difference=difference, rejoined_seq=rejoined)
 
-    def _strike(self, fault: Fault, order: Order) -> dict[Edge, Change]:
+    def _strike(self, fault: TupleFault, order: Order) -> dict[Edge, Difference]:
         """The fault itself, on the streams by which tuples reach its targets."""
         edges = entries(self.golden.graph, fault)
         flows = [order.flows[edge.stream] for edge in edges]
         # The first so many of all tuples together, of equal seq those of the first stream first.
         first, end = (_places([flow.seqs for flow in flows], fault.offset + more) for more in (0, fault.length))
-        changes = {}
+        differences = {}
         for edge, flow, low, high in zip(edges, flows, first, end, strict=True):
             if high > low:
                 struck = flow.batch.slice(low, high - low)
-                changes[edge] = Change(lost=flow.seqs[low:high], added=fault.strike(struck))
-        if not changes:
+                differences[edge] = Difference(lost=flow.seqs[low:high], added=fault.strike(struck))
+        if not differences:
             raise InputError(
                 f"Fault at {', '.join(fault.targets)}: offset {fault.offset:,} lies beyond the "
                 f"{sum(flow.seqs.size for flow in flows):,} tuples that reach it."
             )
-        return changes
+        return differences
 
-    def _tuplewise(self, name: str, changes: Mapping[Edge, Change], order: Order) -> dict[str, Change]:
+    def _tuplewise(self, name: str, differences: Mapping[Edge, Difference], order: Order) -> dict[str, Difference]:
         operator = self.golden.checked.operators[name]
         assert isinstance(operator, Operator)
-        solo = Solo(operator, self.golden.checked.output_schemas(name))
+        single = SingleOperator(operator, self.golden.checked.output_schemas(name))
         lost, added = {}, {}
-        for edge, change in changes.items():
+        for edge, difference in differences.items():
             flow = order.flows[edge.stream]
-            lost[edge.port] = flow.batch.take(pa.array(np.searchsorted(flow.seqs, change.lost)))
-            added[edge.port] = change.added
-        outputs_lost, outputs_added = solo.apply(lost), solo.apply(added)
+            lost[edge.port] = flow.batch.take(pa.array(np.searchsorted(flow.seqs, difference.lost)))
+            added[edge.port] = difference.added
+        outputs_lost, outputs_added = single.apply(lost), single.apply(added)
         return {
-            port: Change(lost=np.asarray(batch[SEQ]), added=outputs_added[port]) for port, batch in outputs_lost.items()
+            port: Difference(lost=np.asarray(batch[SEQ]), added=outputs_added[port])
+            for port, batch in outputs_lost.items()
         }
 
     def _keyed(
         self,
         name: str,
-        changes: Mapping[Edge, Change],
+        differences: Mapping[Edge, Difference],
         order: Order,
         arrival: Interleaving | None,
-        corruption: StateCorruption | None,
-    ) -> tuple[dict[str, Change], int]:
-        """Run the keys concerned twice side by side; returns the changes of the outputs, and when the last rejoined."""
-        keys, last = _last_changes(self._key_column(name), changes, order, order.keys[name])
+        corruption: StateFault | None,
+    ) -> tuple[dict[str, Difference], int]:
+        """Run the keys concerned twice side by side; returns how the outputs differ, and when the last rejoined."""
+        keys, last = _last_differences(self._key_column(name), differences, order, order.keys[name])
         golden, faulty = self._twins_of(name, arrival)
-        moments = [int(change.seqs()[0]) for change in changes.values()]
+        moments = [int(difference.seqs()[0]) for difference in differences.values()]
         start = self.golden.mark(min([*moments, corruption.offset] if corruption is not None else moments))
-        for solo in (golden, faulty):
-            solo.set_back(order.snapshots[name, start])
+        for single in (golden, faulty):
+            single.set_back(order.snapshots[name, start])
         active = last >= 0
         if corruption is not None:
             faulty.change(corruption.corrupt)
             active |= _differ(golden.operator, faulty.operator, keys.different)
-        parts: dict[str, list[Change]] = {port: [] for port in golden.operator.schemas}
+        parts: dict[str, list[Difference]] = {port: [] for port in golden.operator.schemas}
         stretch = self._stretch_tuples
         while active.any() and start < self.golden.end:
             end = (start // self._stretch_tuples) * self._stretch_tuples + stretch
-            right, wrong = self._inputs(name, changes, order, keys, active, start, end)
+            right, wrong = self._inputs(name, differences, order, keys, active, start, end)
             outputs = golden.apply(right), faulty.apply(wrong)
             for port, found in parts.items():
-                found.append(difference(outputs[0][port], outputs[1][port]))
+                found.append(compare(outputs[0][port], outputs[1][port]))
             asked = np.flatnonzero(active & (last < end))
             named = keys.different.take(pa.array(asked))
             active[asked] = _differ(golden.operator, faulty.operator, named)
             start, stretch = end, stretch * 2
-        joined_parts = {port: together(found, golden.operator.schemas[port]) for port, found in parts.items()}
+        joined_parts = {port: concatenated(found, golden.operator.schemas[port]) for port, found in parts.items()}
         return joined_parts, -1 if active.any() else start
 
     def _inputs(
-        self, name: str, changes: Mapping[Edge, Change], order: Order, keys: Keys, active: Any, start: int, end: int
+        self,
+        name: str,
+        differences: Mapping[Edge, Difference],
+        order: Order,
+        keys: Keys,
+        active: Any,
+        start: int,
+        end: int,
     ) -> tuple[dict[str, pa.RecordBatch], dict[str, pa.RecordBatch]]:
         """The tuples of the active keys in a stretch, without the fault and with it."""
         right, wrong = {}, {}
@@ -189,23 +197,23 @@ class Trials:
             low, high = flow.span(start, end)
             rows = low + np.flatnonzero(active[keys.numbers[edge.port][low:high]])
             right[edge.port] = wrong[edge.port] = flow.batch.take(pa.array(rows))
-            change = changes.get(edge)
-            if change is not None:
-                wrong[edge.port] = change.within(start, end).applied(right[edge.port])
+            difference = differences.get(edge)
+            if difference is not None:
+                wrong[edge.port] = difference.within(start, end).applied(right[edge.port])
         return right, wrong
 
     def _key_column(self, name: str) -> str:
         return self.golden.checked.operators[name].key[0]
 
-    def _twins_of(self, name: str, arrival: Interleaving | None) -> tuple[Solo, Solo]:
+    def _twins_of(self, name: str, arrival: Interleaving | None) -> tuple[SingleOperator, SingleOperator]:
         if name not in self._twins:
             operator = self.golden.checked.operators[name]
             assert isinstance(operator, Operator)
             schemas = self.golden.checked.output_schemas(name)
-            self._twins[name] = (Solo(operator, schemas), Solo(operator, schemas))
-        for solo in self._twins[name]:
-            if isinstance(solo.operator, Merging):
-                solo.operator.arrival = arrival
+            self._twins[name] = (SingleOperator(operator, schemas), SingleOperator(operator, schemas))
+        for single in self._twins[name]:
+            if isinstance(single.operator, Merging):
+                single.operator.arrival = arrival
         return self._twins[name]
 
 
@@ -218,21 +226,23 @@ def _differ(golden: Operator, faulty: Operator, keys: pa.Array) -> npt.NDArray[n
     return different
 
 
-def _last_changes(column: str, changes: Mapping[Edge, Change], order: Order, keys: Keys) -> tuple[Keys, Int64s]:
-    """The last seq at which each key's input changes, or -1; with keys that only the fault brought in."""
-    new = [change.added[column] for change in changes.values() if change.added.num_rows]
+def _last_differences(
+    column: str, differences: Mapping[Edge, Difference], order: Order, keys: Keys
+) -> tuple[Keys, Int64s]:
+    """The last seq at which each key's input differs, or -1; with keys that only the fault brought in."""
+    new = [difference.added[column] for difference in differences.values() if difference.added.num_rows]
     if new:
         found = pa.concat_arrays(new).unique()
         unknown = found.filter(pc.invert(pc.is_in(found, value_set=keys.different)))
         if len(unknown):
             keys = Keys(numbers=keys.numbers, different=pa.concat_arrays([keys.different, unknown]))
     last = np.full(len(keys.different), -1, np.int64)
-    for edge, change in changes.items():
-        rows = np.searchsorted(order.flows[edge.stream].seqs, change.lost)
-        np.maximum.at(last, keys.numbers[edge.port][rows], change.lost)
-        if change.added.num_rows:
-            numbers = np.asarray(pc.index_in(change.added[column], value_set=keys.different))
-            np.maximum.at(last, numbers, np.asarray(change.added[SEQ]))
+    for edge, difference in differences.items():
+        rows = np.searchsorted(order.flows[edge.stream].seqs, difference.lost)
+        np.maximum.at(last, keys.numbers[edge.port][rows], difference.lost)
+        if difference.added.num_rows:
+            numbers = np.asarray(pc.index_in(difference.added[column], value_set=keys.different))
+            np.maximum.at(last, numbers, np.asarray(difference.added[SEQ]))
     return keys, last
 
 
@@ -257,8 +267,8 @@ def _places(streams: list[Int64s], count: int) -> list[int]:
     return places
 
 
-def _joined_changes(struck: Change | None, upstream: Change | None) -> Change | None:
-    """The change of an edge: that of its stream, or what the fault makes of it."""
+def _either(struck: Difference | None, upstream: Difference | None) -> Difference | None:
+    """The difference of an edge: that of its stream, or what the fault makes of it."""
     # A fault's targets have no targets upstream, so a stream that is struck is otherwise golden.
     assert struck is None or upstream is None or upstream.empty
     return struck if struck is not None else upstream

@@ -1,7 +1,7 @@
-"""Where trials are made: a campaign's graph with its golden runs at hand, in one process.
+"""What makes trials: a campaign's graph with its golden runs at hand, in one process.
 
-A lab is built from the campaign alone and holds nothing that cannot be built again, so every process has its own, and
-a trial gives the same numbers in each.
+A trial maker is built from the campaign alone and holds nothing that cannot be built again, so every process has its
+own, and a trial gives the same numbers in each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.errors import InputError
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
 from spillway.inject.campaign import Campaign
-from spillway.inject.corruption import StateCorruption
-from spillway.inject.difference import Change
-from spillway.inject.faults import At, Fault
-from spillway.inject.full_trial import WholeTrials
-from spillway.inject.golden import Flow, Golden, read_all, why_whole
-from spillway.inject.trial import Outcome, Trials
+from spillway.inject.difference import Difference
+from spillway.inject.faults.fault import At, Fault, StateFault
+from spillway.inject.full_trial import FullTrials
+from spillway.inject.golden import Flow, Golden, read_all, why_full
+from spillway.inject.models import fault_model
+from spillway.inject.trial import Outcome, PartialTrials
 from spillway.operators.arrival import Interleaving
 from spillway.records.campaign_rows import AffectedKey, TrialKey
 from spillway.score import local_scores, score
@@ -31,8 +32,8 @@ Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class TrialBench(Protocol):
-    """Runs trials of one graph: by parts, or whole."""
+class TrialRunner(Protocol):
+    """Runs trials of one graph: by parts, or in full."""
 
     @property
     def seqs(self) -> Int64s: ...
@@ -43,7 +44,7 @@ class TrialBench(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TrialResult:
     """What a trial gave, before it is compared with all golden runs."""
 
     key: TrialKey
@@ -57,7 +58,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenTried:
+class GoldenResult:
     """What a golden run gave: local scores, and the score over each affected section."""
 
     number: int
@@ -66,10 +67,10 @@ class GoldenTried:
     affected_osf: Floats
 
 
-class Lab:
+class TrialMaker:
     """Makes the trials of one campaign."""
 
-    def __init__(self, campaign: Campaign, *, whole: bool = False) -> None:
+    def __init__(self, campaign: Campaign, *, full: bool = False) -> None:
         self.campaign = campaign
         self.graph: Graph = campaign.input()
         self.checked: CheckedGraph = self.graph.checked()
@@ -78,29 +79,29 @@ class Lab:
                 f"Campaign {campaign.name!r}: graph {self.graph.name!r} has no sink {campaign.sink!r}; it has "
                 f"{', '.join(self.checked.exits)}."
             )
-        self.whole_because = "it was asked for" if whole else why_whole(self.graph)
-        self.bench: TrialBench = self._by_parts() if not self.whole_because else self._from_start_to_end()
+        self.full_because = "it was asked for" if full else why_full(self.graph)
+        self.runner: TrialRunner = self._by_parts() if not self.full_because else self._from_start_to_end()
         self._locals: dict[int, Floats] = {}
         self._entering: dict[tuple[tuple[str, ...], str], Int64s] = {}
 
     def close(self) -> None:
-        self.bench.close()
+        self.runner.close()
 
-    def _by_parts(self) -> TrialBench:
+    def _by_parts(self) -> TrialRunner:
         campaign = self.campaign
         golden = Golden(self.graph, starts=campaign.offsets, settled_every=campaign.settled_every)
         golden.order(None)
         if golden.repeated:
-            self.whole_because = f"operator {golden.repeated!r} puts out several tuples of one seq"
+            self.full_because = f"operator {golden.repeated!r} puts out several tuples of one seq"
             return self._from_start_to_end()
-        return Trials(golden, sink=campaign.sink, stretch_tuples=campaign.settled_every)
+        return PartialTrials(golden, sink=campaign.sink, stretch_tuples=campaign.settled_every)
 
-    def _from_start_to_end(self) -> TrialBench:
-        return WholeTrials(self.graph, sink=self.campaign.sink)
+    def _from_start_to_end(self) -> TrialRunner:
+        return FullTrials(self.graph, sink=self.campaign.sink)
 
     @property
     def sections(self) -> int:
-        return int(self.bench.seqs[-1]) // self.campaign.section_tuples + 1
+        return int(self.runner.seqs[-1]) // self.campaign.section_tuples + 1
 
     def seed_of(self, number: int) -> int:
         """The seed of the order of arrival of a golden run and of the trials that rejoin it."""
@@ -122,34 +123,34 @@ class Lab:
                 outage_s, earlier_s = assumed.lost_s, assumed.lost_s - assumed.outage_s
                 if assumed.how == "replicated":
                     operators, at = assumed.operators, "output"
-        if campaign.model == StateCorruption.model:
+        if issubclass(fault_model(campaign.model), StateFault):
             return campaign.fault(targets=operators, offset=self._seq_at(key.offset_seq), length=1)
         probe = campaign.fault(targets=operators, offset=0, length=1, at=at)
         seqs = self._entering_of(probe)
-        share = seqs.size / self.bench.seqs.size
+        share = seqs.size / self.runner.seqs.size
         length = max(1, round(outage_s * rates[key.rate] * share))
         offset = int(np.searchsorted(seqs, self._seq_at(key.offset_seq)))
         offset = max(0, offset - round(earlier_s * rates[key.rate] * share))
         return campaign.fault(targets=operators, offset=offset, length=length, at=at)
 
-    def try_affected(self, keys: Sequence[TrialKey], rates: Mapping[str, float]) -> tuple[list[Tried], Int64s]:
+    def try_affected(self, keys: Sequence[TrialKey], rates: Mapping[str, float]) -> tuple[list[TrialResult], Int64s]:
         """The trials of the longest outage at one place, and every seq at which one of them differs from golden."""
-        outcomes = [self.bench.run(self.fault(key, rates), self.arrival(key.repetition)) for key in keys]
-        affected: Int64s = np.unique(np.concatenate([outcome.change.seqs() for outcome in outcomes]))
+        outcomes = [self.runner.run(self.fault(key, rates), self.arrival(key.repetition)) for key in keys]
+        affected: Int64s = np.unique(np.concatenate([outcome.difference.seqs() for outcome in outcomes]))
         tried = [self._tried(key, rates, out, affected) for key, out in zip(keys, outcomes, strict=True)]
         return tried, affected
 
-    def try_all(self, keys: Sequence[TrialKey], rates: Mapping[str, float], affected: Int64s) -> list[Tried]:
+    def try_all(self, keys: Sequence[TrialKey], rates: Mapping[str, float], affected: Int64s) -> list[TrialResult]:
         """Other trials at a place whose affected section is known."""
         return [
-            self._tried(key, rates, self.bench.run(self.fault(key, rates), self.arrival(key.repetition)), affected)
+            self._tried(key, rates, self.runner.run(self.fault(key, rates), self.arrival(key.repetition)), affected)
             for key in keys
         ]
 
-    def golden(self, number: int, affected: Mapping[AffectedKey, Int64s]) -> GoldenTried:
+    def golden(self, number: int, affected: Mapping[AffectedKey, Int64s]) -> GoldenResult:
         """One golden run."""
-        flow = self.bench.output(self.arrival(number))
-        return GoldenTried(
+        flow = self.runner.output(self.arrival(number))
+        return GoldenResult(
             number=number,
             seed=self.seed_of(number),
             local_osf=self._local(flow.batch, 0, self.sections),
@@ -161,12 +162,12 @@ class Lab:
             ),
         )
 
-    def _tried(self, key: TrialKey, rates: Mapping[str, float], outcome: Outcome, affected: Int64s) -> Tried:
+    def _tried(self, key: TrialKey, rates: Mapping[str, float], outcome: Outcome, affected: Int64s) -> TrialResult:
         fault = self.fault(key, rates)
-        flow = self.bench.output(self.arrival(key.repetition))
+        flow = self.runner.output(self.arrival(key.repetition))
         first = self._first_struck(fault, key) // self.campaign.section_tuples
-        wrong = outcome.change.among(affected).applied(_chosen(flow, affected))
-        return Tried(
+        wrong = outcome.difference.among(affected).applied(_chosen(flow, affected))
+        return TrialResult(
             key=key,
             offset_tuples=fault.offset,
             outage_tuples=fault.length,
@@ -174,27 +175,27 @@ class Lab:
             osf=self._score(wrong, f"trial {tuple(key)}"),
             rejoined_seq=outcome.rejoined_seq,
             section_first=first,
-            local_osf=self._faulty_local(key.repetition, flow, outcome.change, first),
+            local_osf=self._faulty_local(key.repetition, flow, outcome.difference, first),
         )
 
     def _first_struck(self, fault: Fault, key: TrialKey) -> int:
         """The first seq at which the fault can make a difference, the same for all trials at one place."""
         offset = self._seq_at(key.offset_seq)
-        if isinstance(fault, StateCorruption):
+        if isinstance(fault, StateFault):
             # It strikes as a batch begins; where that is, a run from start to end does not say.
-            return 0 if self.whole_because else offset // self.campaign.settled_every * self.campaign.settled_every
+            return 0 if self.full_because else offset // self.campaign.settled_every * self.campaign.settled_every
         return min(offset, int(self._entering_of(fault)[fault.offset]))
 
-    def _faulty_local(self, number: int, flow: Flow, change: Change, first: int) -> Floats:
+    def _faulty_local(self, number: int, flow: Flow, difference: Difference, first: int) -> Floats:
         """Local scores from section ``first`` to the last that differs from the golden run's."""
         if number not in self._locals:
             self._locals[number] = self._local(flow.batch, 0, self.sections)
         width = self.campaign.section_tuples
-        touched = np.unique(change.seqs() // width)
+        touched = np.unique(difference.seqs() // width)
         if not touched.size:
             return np.empty(0)
         rows = [np.arange(*flow.span(int(section) * width, int(section + 1) * width)) for section in touched]
-        wrong = change.applied(flow.batch.take(pa.array(np.concatenate(rows))))
+        wrong = difference.applied(flow.batch.take(pa.array(np.concatenate(rows))))
         found = self._locals[number][first : int(touched[-1]) + 1].copy()
         found[touched - first] = self._local(wrong, first, found.size)[touched - first]
         return found
@@ -210,11 +211,11 @@ class Lab:
     def _entering_of(self, probe: Fault) -> Int64s:
         found = self._entering.get((probe.targets, probe.at))
         if found is None:
-            found = self._entering[probe.targets, probe.at] = self.bench.entering(probe)
+            found = self._entering[probe.targets, probe.at] = self.runner.entering(probe)
         return found
 
     def _seq_at(self, offset: int) -> int:
-        return int(self.bench.seqs[offset])
+        return int(self.runner.seqs[offset])
 
 
 def survey(graph: CheckedGraph) -> tuple[int, dict[str, float]]:

@@ -1,7 +1,7 @@
 """A graph in one process: deterministic, batch by batch, for trials and tests and as the reference for Spark."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -13,19 +13,23 @@ from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.engine.exchange import exchange
 from spillway.engine.feedback import Mailbox
+from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import Numbering, check_numbers
 from spillway.engine.opened import OpenOperator, open_items
+from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.engine.task import Leaving, Segment
+from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import piece_name
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.graph.graph import Graph
 from spillway.graph.stages import Stage, stages
-from spillway.local.sinks import Outlet
+from spillway.local.sinks import LocalOutput
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
+from spillway.records.summary import OperatorSummary, summarise
 from spillway.state.folders import claim, make_temporary, wipe
 
 
@@ -51,7 +55,8 @@ class LocalRun:
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
-        self._operators = _kernels(self._graph)
+        self._operators = kernels(self._graph, backups=backups)
+        self._outlets = Outlets(self._graph)
         self._feeds = {}
         for name, source in self._graph.sources.items():
             if source.feed is None:
@@ -68,17 +73,19 @@ class LocalRun:
         self.state = state
         self.batch = batch
         """The batch that comes next."""
-        self.progress: list[ShardProgress] = []
+        self._records: list[ShardProgress] = []
         self._backups = backups
         self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._clock = clock or SystemClock()
         self._observe = observe
         self._open: dict[tuple[str, int], OpenOperator] = {}
-        self._mailbox = Mailbox(self._graph, state=state, backups=backups)
-        self._outlets = {
-            name: Outlet(name, exit.sink, self._graph.schemas[self._graph.into(name)[0].stream])
-            for name, exit in self._graph.exits.items()
-        }
+        self._equipment = Equipment(
+            graph=self._graph,
+            operators=self._operators,
+            open_shard=self._open_shard,
+            open_items=partial(open_items, graph=self._graph, backups=backups),
+            mailbox=Mailbox(self._graph, state=state, backups=backups),
+        )
 
     def __enter__(self) -> "LocalRun":
         return self
@@ -109,10 +116,15 @@ class LocalRun:
             leaving = []
             for index, tuples in enumerate(arriving):
                 leaving += self._apply(stage, index, tuples, progress)
-        for name, outlet in self._outlets.items():
-            outlet.write([batch for edge, batch in leaving if edge.node == name], self.batch)
+        self._outlets.write(
+            {
+                name: LocalOutput(pa.Table.from_batches([out for edge, out in leaving if edge.node == name], schema))
+                for name, schema in self._outlets.schemas.items()
+            },
+            batch=self.batch,
+        )
         self._reach.note(progress, ranges)
-        self.progress += progress
+        self._records += progress
         self.batch += 1
         return True
 
@@ -121,12 +133,17 @@ class LocalRun:
         self._let_go()
         wipe(self.state)
 
+    def records(self) -> list[ShardProgress]:
+        """What every shard did in every batch so far."""
+        return list(self._records)
+
+    def progress(self) -> list[OperatorSummary]:
+        """Backups, divergence, failures, per operator."""
+        return summarise(self._records)
+
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""
-        outlet = self._outlets.get(sink)
-        if outlet is None or outlet.kept is None:
-            raise GraphError(f"Graph {self._graph.name!r} has no Memory sink {sink!r}.")
-        return outlet.kept.result()
+        return self._outlets.result(sink)
 
     def shard(self, operator: str, index: int) -> Operator:
         """The operator at work on one shard, to look at its state between batches."""
@@ -136,8 +153,8 @@ class LocalRun:
         return self._open_shard(kernel, index).operator
 
     def close(self) -> None:
-        self._reach.write()
         """Let go of all shard memory, and remove it if its folder is a temporary one."""
+        self._reach.write()
         self._let_go()
         if self._temporary:
             shutil.rmtree(self.state, ignore_errors=True)
@@ -159,36 +176,24 @@ class LocalRun:
                 numbers = Numbering(
                     source, batch=self.batch, part=partition, name=piece_name(feed, piece), ordered=True
                 )
-                with self._segment(self._stages[0], partition, reads={name: numbers}) as segment:
-                    leaving += segment.from_source(name, batch)
-                    leaving += segment.finish()
-                    of_source += segment.ranges
+                task = self._make_task(self._stages[0], partition, reads={name: numbers})
+                leaving += task.run([(name, batch)])
+                of_source += task.ranges
                 partition += 1
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=self.batch))
             ranges += of_source
         return leaving, ranges
 
-    def _apply(self, stage: Stage, index: int, arriving: list[Leaving], progress: list[ShardProgress]) -> list[Leaving]:
-        leaving: list[Leaving] = []
-        with self._segment(stage, index) as segment:
-            for edge, batch in arriving:
-                leaving += segment.arrive(edge, batch)
-            leaving += segment.finish()
-            progress += segment.progress
+    def _apply(
+        self, stage: Stage, index: int, arriving: Iterable[Arriving], progress: list[ShardProgress]
+    ) -> list[Leaving]:
+        task = self._make_task(stage, index)
+        leaving = list(task.run(arriving))
+        progress += task.progress
         return leaving
 
-    def _segment(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Segment:
-        return Segment(
-            self._graph,
-            stage,
-            self._operators,
-            index=index,
-            batch=self.batch,
-            open_shard=self._open_shard,
-            open_items=partial(open_items, graph=self._graph, backups=self._backups),
-            mailbox=self._mailbox,
-            reads=reads,
-        )
+    def _make_task(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Task:
+        return Task(self._equipment, stage, index=index, batch=self.batch, reads=reads)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))
@@ -208,10 +213,3 @@ class LocalRun:
             )
             self._open[operator.name, index] = opened
         return opened
-
-
-def _kernels(graph: CheckedGraph) -> dict[str, Operator]:
-    for name, operator in graph.operators.items():
-        if not isinstance(operator, Operator):
-            raise GraphError(f"Operator {name!r} can be drawn but not run: it is not a spillway.Operator.")
-    return {name: operator for name, operator in graph.operators.items() if isinstance(operator, Operator)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from spillway.errors import ModelError
 from spillway.model.faults import Faults
 from spillway.model.flow import Flow
 from spillway.model.protections import (
@@ -12,7 +13,6 @@ from spillway.model.protections import (
     Technique,
 )
 from spillway.model.simulating import HORIZON_S, Setting
-from spillway.san.refusal import ModelError
 
 
 def techniques(

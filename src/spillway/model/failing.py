@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from spillway.errors import ModelError
 from spillway.model.construction import Building
 from spillway.model.copies import CopyPlaces
 from spillway.model.zero_or_one import product
 from spillway.san.distributions import Deterministic, Exponential
 from spillway.san.expressions import total
 from spillway.san.parts import Assignment, Case
-from spillway.san.refusal import ModelError
 
 
 def add_faults(building: Building) -> None:

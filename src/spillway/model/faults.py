@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spillway.san.refusal import ModelError
+from spillway.errors import ModelError
+from spillway.given import is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ class Faults:
 
     def _check(self, name: str, *, least: float, most: float) -> None:
         value = getattr(self, name)
-        if not (least <= value <= most and math.isfinite(value)):
+        if not is_number(value, least=least, most=most):
             raise ModelError(f"Faults: {name} must be {least:g} or more, up to {most:g}; got {value!r}.")
 
 

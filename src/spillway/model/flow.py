@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spillway.san.refusal import ModelError
+from spillway.errors import ModelError
 
 OPERATORS_MAX = 200
 PUTS_MAX = 10_000  # tuples that one tuple may put out at once

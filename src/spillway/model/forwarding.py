@@ -5,7 +5,8 @@ active: the *mode* of the net, is all the marking says then, beside counts. In o
 independent and alike. A tuple that reaches a port is processed there; its outcome falls on one case, with chances that
 depend on the mode alone; its output reaches the readers that the mode lets it reach, and is lost on the others. So
 given how many tuples came, how many passed each stream, clean and tainted, are binomial splits along the flow, and that
-is what a jump draws. It does so in *every* mode, also while something is failed or unstable, not only when all is well.
+is what a jump samples. It does so in *every* mode, also while something is failed or unstable, not only when all is
+well.
 
 A mode ends with an event that is not a tuple's (crash, recovery, failover, corruption, punctuation, clock), which ends
 the jump, or with a count that runs out. An arrival takes no more from a count than tuples of it can reach the port, so
@@ -70,7 +71,7 @@ def _may_be_tainted(building: Building, copy: CopyPlaces, at: int) -> Number:
 
 
 class _Law:
-    """The flows of one fast-forward, drawn in the order in which tuples reach operators."""
+    """The flows of one fast-forward, sampled in the order in which tuples reach operators."""
 
     def __init__(self, building: Building, forward: FastForward) -> None:
         self._building = building

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spillway.graph.graph import CheckedGraph
+from spillway.errors import ModelError
+from spillway.graph.checked import CheckedGraph
 from spillway.model.faults import NO_FAULTS, Faults
 from spillway.model.flow import PUTS_MAX, Flow, FlowOperator, Port, Settling
 from spillway.model.kinds import several, sink, source
 from spillway.model.profile import OperatorProfile, PortProfile, Profile
 from spillway.model.protections import Technique
 from spillway.model.stream_net import StreamNet, build
-from spillway.san.refusal import ModelError
 
 THIN = 0.02  # tuples on a stream per tuple from outside
 TOKENS_PER_ARRIVAL = 0.05  # on the thinnest stream before a port with state

@@ -19,8 +19,8 @@ costs nothing.
 import math
 from collections.abc import Mapping, Sequence
 
+from spillway.errors import ModelError
 from spillway.model.flow import Case, FlowOperator, Port, Settling
-from spillway.san.refusal import ModelError
 
 USUAL = Settling()
 

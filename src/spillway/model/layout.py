@@ -7,8 +7,8 @@ wired replica to replica; between any others every copy of the writer reaches ev
 from dataclasses import dataclass
 from typing import Literal
 
+from spillway.errors import ModelError
 from spillway.model.flow import Flow
-from spillway.san.refusal import ModelError
 
 COPIES_MAX = 8
 

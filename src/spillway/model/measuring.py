@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from spillway.errors import GraphError
-from spillway.graph.graph import Exit, Graph, Source
+from spillway.errors import GraphError, ModelError
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Exit, Source
 from spillway.local import LocalRun
 from spillway.model.profile import OperatorProfile, PortProfile, Profile, SourceProfile
 from spillway.operators.operator import Operator, Out
-from spillway.san.refusal import ModelError
 
 COST_LEAST_S = 1e-9  # what the clock cannot see still takes time
 _NANOSECOND = 1e-9
@@ -120,7 +120,7 @@ def _bearable(meters: dict[str, Meter], read: int, shards: dict[str, int]) -> fl
 
 
 def _state_bytes(run: LocalRun) -> dict[str, int]:
-    newest = {(row.operator, row.shard): row.state_bytes for row in run.progress}
+    newest = {(row.operator, row.shard): row.state_bytes for row in run.records()}
     totals: Counter[str] = Counter()
     for (operator, _), size in newest.items():
         totals[operator] += size

@@ -10,14 +10,14 @@ Reading one checks every field and runs no code. What a newer version wrote is r
 """
 
 import json
-import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spillway.san.refusal import ModelError
+from spillway.errors import ModelError
+from spillway.files.durable import write_whole
+from spillway.given import is_number, is_whole
 
 FORMAT = 1
 BYTES_MAX = 10_000_000
@@ -71,11 +71,9 @@ class Profile:
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
-        temporary = path.with_name(path.name + ".tmp")
         text = json.dumps({"format": FORMAT, **asdict(self)}, indent=2) + "\n"
         try:
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, path)
+            write_whole(path, text.encode(), private=False)
         except OSError as error:
             raise ModelError(f"Profile {path} cannot be written ({error.strerror}). Name another file.") from error
 
@@ -153,11 +151,10 @@ def _mapping(given: Any, what: str) -> dict[str, Any]:
 
 
 def _check(name: str, value: object, *, above_zero: bool = False) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value < 0 or (above_zero and value == 0):  # type: ignore[operator]
+    if not (is_number(value, above=0) if above_zero else is_number(value, least=0)):
         raise ModelError(f"{name} must be a number {'above 0' if above_zero else 'of 0 or more'}; got {value!r}.")
 
 
 def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**52:
+    if not is_whole(value, least=0, most=2**52):
         raise ModelError(f"{name} must be a whole number of 0 or more; got {value!r}.")

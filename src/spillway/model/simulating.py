@@ -9,9 +9,10 @@ from spillway.model.faults import Faults
 from spillway.model.flow import Flow
 from spillway.model.protections import Technique
 from spillway.model.stream_net import build
+from spillway.parallel.pool import Pool
 from spillway.records.model import MEASURES, POINTS_SCHEMA
 from spillway.san.intervals import Estimate, Precision
-from spillway.san.replications import Workers, simulate
+from spillway.san.replications import simulate
 
 HORIZON_S = 7200.0
 
@@ -74,24 +75,22 @@ def run_settings(
     *,
     seed: int,
     precision: Precision = PAPER_RULE,
-    workers: Workers | None = None,
+    pool: Pool | None = None,
     progress: Progress = lambda done, of, setting: None,
 ) -> Result:
     """Simulate every setting."""
     points = []
     for done, setting in enumerate(settings):
         progress(done, len(settings), setting)
-        points.append(run_setting(setting, seed=seed, precision=precision, workers=workers))
+        points.append(run_setting(setting, seed=seed, precision=precision, pool=pool))
     return Result(experiment=name, seed=seed, points=tuple(points))
 
 
-def run_setting(
-    setting: Setting, *, seed: int, precision: Precision = PAPER_RULE, workers: Workers | None = None
-) -> Point:
+def run_setting(setting: Setting, *, seed: int, precision: Precision = PAPER_RULE, pool: Pool | None = None) -> Point:
     """Simulate one setting. All settings of a seed share its random streams, which steadies their differences."""
     stream = build(setting.flow, setting.technique, setting.faults)
     measures = [*stream.measures(horizon_s=setting.horizon_s), stream.invariant(horizon_s=setting.horizon_s)]
-    found = simulate(stream.net, measures, seed=seed, precision=precision, workers=workers)
+    found = simulate(stream.net, measures, seed=seed, precision=precision, pool=pool)
     assert found["invariant"].mean > 1 - 1e-9, f"{setting.configuration}: its invariant was broken (seed {seed})"
     return Point(
         setting=setting,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from spillway.errors import ModelError
 from spillway.model.construction import Building
 from spillway.model.failing import add_faults
 from spillway.model.faults import NO_FAULTS, Faults
@@ -13,7 +14,6 @@ from spillway.model.operators import add_operator, arrival_outputs
 from spillway.model.protections.technique import Technique
 from spillway.san.distributions import Deterministic, Distribution, Exponential
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError
 from spillway.san.rewards import Measure, TimeAverage
 
 BUFFER_TUPLES = 10_000

@@ -1,17 +1,17 @@
-"""Built-in operators as kernels, the base class for one's own, and the segment that runs them."""
+"""Built-in operators. The base class for one's own is ``spillway.Operator``.
 
-from spillway.operators.arrival import Interleaving
+What single experiments of the papers need is in modules of its own: ``hitters`` (heavy hitters merged from local
+sketches), ``ripple_join`` (a join's size from samples), ``regression`` (online learning with feedback).
+"""
+
+from spillway.operators import hitters, regression, ripple_join
 from spillway.operators.barrier import Barrier
 from spillway.operators.counting import Count
-from spillway.operators.hitters import LocalSketch, MergeSketches
-from spillway.operators.joining import RippleJoin, SumEstimates
 from spillway.operators.keyed import Keyed
 from spillway.operators.latest import LatestJoin
-from spillway.operators.operator import Operator, Out, columns
-from spillway.operators.regression import GlobalModel, LocalModel
 from spillway.operators.sketch import CountMin
 from spillway.operators.sliding import SlidingAggregate
-from spillway.operators.stateless import Apply, Match, Select, Union, Where, Words, field
+from spillway.operators.stateless import Apply, Match, Select, Union, Where, Words
 from spillway.operators.window_join import WindowJoin
 
 __all__ = [
@@ -19,24 +19,16 @@ __all__ = [
     "Barrier",
     "Count",
     "CountMin",
-    "GlobalModel",
-    "Interleaving",
     "Keyed",
     "LatestJoin",
-    "LocalModel",
-    "LocalSketch",
     "Match",
-    "MergeSketches",
-    "Operator",
-    "Out",
-    "RippleJoin",
     "Select",
     "SlidingAggregate",
-    "SumEstimates",
     "Union",
     "Where",
     "WindowJoin",
     "Words",
-    "columns",
-    "field",
+    "hitters",
+    "regression",
+    "ripple_join",
 ]

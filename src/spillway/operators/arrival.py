@@ -5,7 +5,7 @@ different paths, and a path is now faster, now slower. ``Interleaving`` models t
 the source, that changes along the stream. It is a pure function of seed, port and ``seq``, so a run can be repeated, a
 part of it can be run alone, and a tuple arrives when it does whether or not others were lost.
 
-Theory. Delays are drawn uniformly from [0, delay_max] at knots ``2 · delay_max`` apart and linear in between, so a
+Theory. Delays are chosen uniformly from [0, delay_max] at knots ``2 · delay_max`` apart and linear in between, so a
 tuple's arrival ``seq + delay(seq)`` climbs by at least half a tuple per tuple: streams stay in order. At every
 ``settled_every``-th ``seq`` all delays are zero: what was sent before it has arrived before it. Batches that begin
 there can be run apart or together with the same result.
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from spillway.errors import GraphError
 from spillway.given import check_whole
 from spillway.seeds import generator
+from spillway.state.compiled import compiled
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -62,7 +62,7 @@ class Interleaving:
         return out
 
 
-@njit(cache=True)
+@compiled
 def _arrive(seqs: Any, salt: Any, knot_every: int, settled_knots: int, delay_max: float, out: Any) -> None:
     knot, low, high = -1, 0.0, 0.0
     for i in range(seqs.size):
@@ -73,7 +73,7 @@ def _arrive(seqs: Any, salt: Any, knot_every: int, settled_knots: int, delay_max
         out[i] = seqs[i] + delay_max * (low + (high - low) * part)
 
 
-@njit(cache=True)
+@compiled
 def _delay(knot: int, salt: Any, settled_knots: int) -> float:
     """A number in [0, 1) that depends on knot and salt alone; 0 where streams settle."""
     if knot % settled_knots == 0:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
@@ -30,6 +29,7 @@ from spillway.operators.carried import ANYTHING, Carried, pairs_off
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
+from spillway.state.compiled import compiled
 from spillway.state.fitting import MOST
 from spillway.state.keys import KeyType
 from spillway.state.tally import Tally
@@ -149,7 +149,7 @@ class Barrier(Merging, Keyed):
         return self.out(**found, **columns)
 
 
-@njit(cache=True)
+@compiled
 def _meet(
     left_rings: Any, left_counts: Any, right_rings: Any, right_counts: Any, ports: Any, left_keys: Any, right_keys: Any,
     groups: Any, left_rows: Any, right_rows: Any, owed: Any, met: Any, of_port: Any,
@@ -188,7 +188,7 @@ def _meet(
     return done
 
 
-@njit(cache=True)
+@compiled
 def _room(mine: Any, here: int, others: Any, there: int, rows: int, owed: Any) -> int:
     """The number of the next tuple of a key, or -1 if there is no room for it to wait."""
     if others[there] - mine[here] > rows:

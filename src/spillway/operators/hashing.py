@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.errors import InputError
-from spillway.graph.feeds import SEQ
-from spillway.state.hashing import chain_integers, chain_strings, mix, shard_of, sharding_hashes
+from spillway.state.compiled import compiled
+from spillway.state.hashing import chain_integers, chain_strings, mix, sharding_hashes
 from spillway.state.keys import string_buffers
 
 UInt64s = npt.NDArray[np.uint64]
@@ -32,16 +31,6 @@ def key_hashes(batch: pa.RecordBatch, key: Sequence[str]) -> UInt64s:
         if column.null_count:
             hashes = np.where(np.asarray(column.is_null()), before, hashes)
     return hashes
-
-
-def shards_of(batch: pa.RecordBatch, key: Sequence[str], shards: int) -> npt.NDArray[np.int32]:
-    """The shard of each tuple; without a key they are shared out by ``seq``."""
-    if shards == 1:
-        return np.zeros(batch.num_rows, np.int32)
-    if not key:
-        shares: npt.NDArray[np.int32] = np.mod(np.asarray(batch[SEQ]), shards).astype(np.int32)
-        return shares
-    return shard_of(key_hashes(batch, key), shards)
 
 
 def group_keys(batch: pa.RecordBatch, key: Sequence[str], hashes: UInt64s) -> tuple[Int64s, Int64s]:
@@ -78,7 +67,7 @@ def _group_by_value(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[Int64s, 
     return np.array(firsts, np.int64), numbers
 
 
-@njit(cache=True)
+@compiled
 def _group(hashes: Any, slots: Any, firsts: Any, numbers: Any) -> int:
     """Number the distinct hashes as they come, by open addressing; ``slots`` is empty and twice as large as needed."""
     mask = np.uint64(slots.size - 1)
@@ -95,7 +84,7 @@ def _group(hashes: Any, slots: Any, firsts: Any, numbers: Any) -> int:
     return count
 
 
-@njit(cache=True)
+@compiled
 def _same_strings(data: Any, offsets: Any, firsts: Any, numbers: Any) -> bool:
     for i in range(numbers.size):
         first = firsts[numbers[i]]

@@ -48,7 +48,7 @@ import pyarrow as pa
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ_FIELD
-from spillway.graph.protections import Approximate, Nothing, Protection
+from spillway.graph.protections import Nothing, Protection
 from spillway.graph.windows import Hopping
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples
 from spillway.operators.hashing import group_keys, key_hashes
@@ -58,6 +58,8 @@ from spillway.state import kernels
 from spillway.state.fitting import does_not_fit
 from spillway.state.primitives import KeySet
 from spillway.state.tally import Tally
+
+__all__ = ["LocalSketch", "MergeSketches"]
 
 COUNTERS = columns(window=pa.int64(), row=pa.int64(), column=pa.int64(), value=pa.int64())
 """Counters of a local sketch on their way to the merged one."""
@@ -99,8 +101,7 @@ class LocalSketch(CountMin):
         )
         check_whole(f"Operator {name!r}: phi", phi, least=1)
         check_whole(f"Operator {name!r}: shards", shards, least=1)
-        theta = self.protect.theta if isinstance(self.protect, Approximate) else 0.0
-        items = self.protect.items if isinstance(self.protect, Approximate) else 0.0
+        theta, items = self.protect.allows.theta, self.protect.allows.items
         hidden = theta + items * largest
         if hidden >= phi:
             raise GraphError(

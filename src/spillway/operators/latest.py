@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from spillway.errors import GraphError, InputError
 from spillway.graph.protections import Protection
@@ -13,6 +12,7 @@ from spillway.operators.carried import ANYTHING, NOTHING, Carried, either, value
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
+from spillway.state.compiled import compiled
 from spillway.state.keys import KeyType
 from spillway.state.primitives import HashTable
 
@@ -106,7 +106,7 @@ class LatestJoin(Merging, Keyed):
             yield Out("out", pa.RecordBatch.from_arrays(result.columns, schema=self.schemas["out"]))
 
 
-@njit(cache=True)
+@compiled
 def _meet(
     ports: Any, value_keys: Any, values: Any, query_keys: Any, now: Any, known: Any, met: Any, answered: Any
 ) -> None:

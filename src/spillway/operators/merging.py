@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.graph.feeds import SEQ
 from spillway.operators.arrival import Interleaving
 from spillway.operators.operator import Operator, Out
+from spillway.state.compiled import compiled
 
 Int64s = npt.NDArray[np.int64]
 
@@ -71,7 +71,7 @@ def merge_order(first: Any, second: Any) -> Int64s:
     return out
 
 
-@njit(cache=True)
+@compiled
 def _merge(first: Any, second: Any, out: Any) -> None:
     i = j = 0
     for k in range(out.size):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from spillway.backup.policies import check_protection
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
@@ -84,6 +85,8 @@ class Operator:
         shards: int | None = None,
         window: Windowing | None = None,
     ) -> None:
+        if protect is not None:
+            check_protection(f"Operator {name!r}", protect)
         self.name = name
         self.key = (key,) if isinstance(key, str) else tuple(key)
         self.shards = shards
@@ -260,6 +263,12 @@ class Operator:
     def recover(self, table: pa.Table) -> None:
         """Fill the empty primitives from what ``backup`` returned."""
         raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has backup() but no recover().")
+
+    def mend(self) -> None:
+        """Runs in a recovery that found chunks damaged: older ones stand in for them, or none, and may not fit others.
+
+        Items that were kept are applied again after it, and the state that it leaves is backed up.
+        """
 
     def recovered(self, loss: Loss) -> None:
         """Runs once after a recovery, before any tuple: the place to compensate for what was lost."""

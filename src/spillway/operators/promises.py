@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spillway.backup.spread import OWN, measured
-from spillway.graph.graph import CheckedGraph, Edge, Stream
-from spillway.graph.protections import Approximate
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge, Stream
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, Tuples, either
 from spillway.operators.operator import Operator
 
@@ -248,10 +248,9 @@ def _origins(graph: CheckedGraph) -> Iterator[tuple[Origin, Edge | None]]:
 
 def _own(operator: Operator) -> Origin:
     protect = operator.protect
-    items = protect.items + protect.unacked if isinstance(protect, Approximate) else 0.0
     # What nothing measures is off by nothing, whatever becomes of it.
     most = protect.loss_max if measured(operator.state()) else 0.0
-    return Origin(name=operator.name, loss_max=most, items_max=items)
+    return Origin(name=operator.name, loss_max=most, items_max=protect.allows.items + protect.allows.unacked)
 
 
 def _metrics(operator: Operator) -> tuple[str, ...]:

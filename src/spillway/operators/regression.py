@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
@@ -36,9 +35,12 @@ from spillway.graph.feeds import SEQ
 from spillway.graph.protections import Protection
 from spillway.graph.windows import Decaying
 from spillway.operators.operator import Operator, Out, columns
+from spillway.state.compiled import compiled
 from spillway.state.hashing import mix
 from spillway.state.primitives import HashTable
 from spillway.state.tally import Tally, TallyTable
+
+__all__ = ["GlobalModel", "LocalModel"]
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -263,7 +265,7 @@ def numbered(features: Int64s) -> tuple[Int64s, Int64s]:
         slots *= 4
 
 
-@njit(cache=True)
+@compiled
 def number(features: Any, index: Any, distinct: Any, numbers: Any) -> int:
     """How many distinct features there are, each with a number; -1 if the empty index is too small for them."""
     mask = np.uint64(index.size - 1)
@@ -282,7 +284,7 @@ def number(features: Any, index: Any, distinct: Any, numbers: Any) -> int:
     return count
 
 
-@njit(cache=True)
+@compiled
 def learn(
     weights: Any,  # of the distinct features of these tuples, that of the bias last
     labels: Any,

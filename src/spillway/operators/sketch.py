@@ -18,18 +18,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
-from spillway.graph.protections import Approximate, Protection
+from spillway.graph.protections import Protection
 from spillway.graph.windows import Windowing
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.hashing import UInt64s, group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
 from spillway.state import kernels
+from spillway.state.compiled import compiled
 from spillway.state.fitting import MOST, does_not_fit
 from spillway.state.hashing import mix
 from spillway.state.primitives import Matrix, Metric
@@ -155,9 +155,8 @@ class CountMin(Operator):
 
     def _raised_max(self) -> int:
         """The most that all losses of memory together can raise a counter by."""
-        if not isinstance(self.protect, Approximate):
-            return 0
-        return math.floor(self.protect.theta) + math.floor(self.protect.items) * self.largest
+        allows = self.protect.allows
+        return math.floor(allows.theta) + math.floor(allows.items) * self.largest
 
     def _sum_refused(
         self,
@@ -211,7 +210,7 @@ def estimates_of(sketch: npt.NDArray[np.int64], hashes: UInt64s) -> npt.NDArray[
     return estimates
 
 
-@njit(cache=True)
+@compiled
 def _columns(hashes: Any, width: int, out: Any) -> None:
     """One independent column per row: the key's hash moved by the row and mixed again."""
     for row in range(out.shape[0]):

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
-from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
@@ -18,6 +16,7 @@ from spillway.graph.protections import Protection
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.keyed import Float64s, Keyed, float_column, numbered, want_number
 from spillway.operators.operator import Operator, Out
+from spillway.state.compiled import compiled
 from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
@@ -137,9 +136,9 @@ class SlidingAggregate(Keyed):
             spoken = {SEQ: batch[SEQ].take(rows), self.key[0]: batch[self.key[0]].take(rows)}
             yield self.out(**spoken, **columns, tuples=held[:count])
 
-    def recovered(self, loss: Loss) -> None:
-        # If nothing can be missing, nothing is mixed, and what came in another order than that of time stays in it.
-        if self.time is not None and loss.divergence_max > 0:
+    def mend(self) -> None:
+        # Never without damage: every window is then one that there was, in which a time of zero is a true one.
+        if self.time is not None:
             self.recent.sort_rows(0)
 
     def states(self, keys: pa.Array) -> Float64s:
@@ -187,7 +186,7 @@ def times_us(operator: Operator, batch: pa.RecordBatch, column: str) -> Float64s
     return np.asarray(times).astype(np.float64)
 
 
-@njit(cache=True)
+@compiled
 def _slide(
     rings: Any, counts: Any, groups: Any, values: Any, timed: bool, span: float, every_us: float, every: int,
     spoke: Any, sums: Any, held: Any,
@@ -221,7 +220,7 @@ def _slide(
     return count
 
 
-@njit(cache=True)
+@compiled
 def _sum(ring: Any, total: int, timed: bool, after: float, out: Any) -> int:
     """The sums, from oldest to newest, of the rows whose time is above ``after``; returns how many there are."""
     rows = ring.shape[0]

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
@@ -14,6 +13,7 @@ from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Protection
 from spillway.operators.carried import Carried, Tuples, either
 from spillway.operators.operator import Operator, Out
+from spillway.state.compiled import compiled
 from spillway.state.keys import string_buffers
 
 field = pc.field
@@ -240,7 +240,7 @@ def _split_ascii(lines: pa.Array, seqs: pa.Array) -> pa.Table:
     return pa.table({"word": words, SEQ: seqs.take(pa.array(parents[:count]))})
 
 
-@njit(cache=True)
+@compiled
 def _split(data: Any, offsets: Any, in_lower_case: Any, letters: Any, ends: Any, parents: Any) -> int:
     """Write the letters of all words, where each word ends, and its line; returns the number of words."""
     count = used = 0

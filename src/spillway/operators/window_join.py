@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
-from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
@@ -17,6 +15,7 @@ from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numb
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
 from spillway.operators.sliding import Extent, extent_us, times_us
+from spillway.state.compiled import compiled
 from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
@@ -116,8 +115,8 @@ class WindowJoin(Merging, Keyed):
             if done:
                 yield self._put_out(keys.take(pa.array(of_key[:done])), of_seq[:done], pairs[:done])
 
-    def recovered(self, loss: Loss) -> None:
-        if self.time is not None and loss.divergence_max > 0:  # as in SlidingAggregate
+    def mend(self) -> None:
+        if self.time is not None:  # as in SlidingAggregate
             self.left_recent.sort_rows(0)
             self.right_recent.sort_rows(0)
 
@@ -143,7 +142,7 @@ class WindowJoin(Merging, Keyed):
         return self.out(**{SEQ: seqs, self.key[0]: keys}, **columns)
 
 
-@njit(cache=True)
+@compiled
 def _join(
     left_rings: Any, left_counts: Any, right_rings: Any, right_counts: Any, ports: Any, left_keys: Any, right_keys: Any,
     groups: Any, left_rows: Any, right_rows: Any, left_seqs: Any, right_seqs: Any, span: float, at: Any, pairs: Any,

@@ -32,7 +32,7 @@ class LedgerRecord:
     items_held_max: int  # no plan reached further than this beyond the one before it
     lost: int  # acknowledged items known to be lost, in all lives
     forgotten: int = 0  # the highest number of any sender that was forgotten
-    unsure: tuple[tuple[int, int], ...] = ()  # spans of numbers of which only the reader can tell
+    unsure: tuple[tuple[int, int], ...] = ()  # spans of numbers in doubt; the file has this name for them
     senders: dict[str, SenderRecord] = field(default_factory=dict)
 
 

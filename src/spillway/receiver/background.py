@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from spillway.receiver.listening import listen
 from spillway.receiver.options import ReceiverOptions
 from spillway.receiver.server import Receiver
 
@@ -69,7 +70,7 @@ class BackgroundReceiver:
 
     async def _start(self) -> None:
         self.receiver = Receiver(self._options, say=self._say)
-        await self.receiver.start()
+        await listen(self.receiver)
 
     def _do(self, work: Coroutine[Any, Any, Any], *, timeout_s: float) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)

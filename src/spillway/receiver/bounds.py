@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spillway.backup.thresholds import threshold
 from spillway.errors import InputError
+from spillway.given import is_number
 
 FRAME_ITEMS_MAX = 1 << 20  # no receiver may be told to take more at once: it may hold so many beyond its limit
 
@@ -23,10 +24,10 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name in ("items", "unacked"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+            if not is_number(getattr(self, name), least=0):
                 raise InputError(f"Receiver: {name} is a number of zero or more; got {getattr(self, name)!r}.")
         for name in ("shards", "downstream_outputs_max", "items_held_max", "bytes_held_max", "senders_max"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 1):
+            if not is_number(getattr(self, name), least=1):
                 raise InputError(f"Receiver: {name} is a number of one or more; got {getattr(self, name)!r}.")
 
     def threshold(self, limit: float, failures: int) -> int:

@@ -3,14 +3,14 @@
 Whether they are lost is for Spark to say. If it goes on after them, it had them; if it asks for them again, they are
 lost, each counted once however often it asks.
 
->>> unsure = Unsure([(11, 20)])
->>> unsure.settle(13)        # a commit: these were processed
->>> unsure.asked(10, 15), unsure.asked(10, 15), unsure.asked(14, 20)
+>>> in_doubt = InDoubt([(11, 20)])
+>>> in_doubt.settle(13)        # a commit: these were processed
+>>> in_doubt.asked(10, 15), in_doubt.asked(10, 15), in_doubt.asked(14, 20)
 (2, 0, 5)
 """
 
 
-class Unsure:
+class InDoubt:
     """Spans of numbers, first and last, less those whose fate is known."""
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:

@@ -42,8 +42,8 @@ from spillway.receiver.actions import (
     Welcome,
 )
 from spillway.receiver.bounds import Bounds, Counts
-from spillway.receiver.in_doubt import Unsure
-from spillway.receiver.item_queue import Chunk, Shelf
+from spillway.receiver.in_doubt import InDoubt
+from spillway.receiver.item_queue import Chunk, ItemQueue
 from spillway.receiver.senders import SenderTable
 from spillway.receiver.wire.decoding import Decoded
 from spillway.receiver.wire.schema import ItemSchema
@@ -83,24 +83,24 @@ class Inbox:
         self.counts = Counts()
         self._troubles: dict[str, str] = {}  # why items or the record cannot be written
         self._schema = ItemSchema.parse(record.schema).stored
-        self._shelf = Shelf()
+        self._queue = ItemQueue()
         self._arrivals: deque[_Arrival] = deque()
         self._arrived_bytes = 0
         self._senders = SenderTable(senders_max=bounds.senders_max, forgotten=record.forgotten)
         for name, sender in record.senders.items():
             self._senders.restore(name, planned=sender.number, failures=sender.failures, open=sender.open)
         for chunk in recovered.chunks:
-            self._shelf.add(chunk)
+            self._queue.add(chunk)
             self._senders.found(chunk.numbers)
         last = max(recovered.segment_ends, default=0)
         self.committed = record.committed
         self.planned = record.planned + recovered.skipped
         self.admitted = self.taken = self.durable = max(last, self.planned)
-        self._shelf.drop(self.committed)
+        self._queue.drop(self.committed)
         # Beyond the plan nothing was seen, and up to ``covered`` nothing will be taken again: that is lost.
         self.lost = record.lost + max(0, record.covered - max(last, record.planned, record.began))
         unknown = (max(last, record.committed, record.began) + 1, record.planned)
-        self._unsure = Unsure([*record.unsure, unknown])
+        self._in_doubt = InDoubt([*record.unsure, unknown])
         self._base = replace(record, began=self.taken)
         self._planned_soon = self._covered = self.planned  # asked to be recorded
         self._saving: Save | None = None
@@ -126,11 +126,11 @@ class Inbox:
 
     @property
     def items_held(self) -> int:
-        return self._shelf.items + self.taken - self.admitted
+        return self._queue.items + self.taken - self.admitted
 
     @property
     def bytes_held(self) -> int:
-        return self._shelf.bytes + self._arrived_bytes
+        return self._queue.bytes + self._arrived_bytes
 
     @property
     def full(self) -> bool:
@@ -138,9 +138,9 @@ class Inbox:
         return self.items_held >= self.bounds.items_held_max or self.bytes_held >= self.bounds.bytes_held_max
 
     @property
-    def unsure(self) -> int:
+    def in_doubt(self) -> int:
         """Items of which only the reader can tell whether they are lost."""
-        return self._unsure.count
+        return self._in_doubt.count
 
     @property
     def waiting(self) -> int:
@@ -167,7 +167,7 @@ class Inbox:
             items_held_max=self.bounds.items_held_max,
             lost=self.lost,
             forgotten=self._senders.forgotten,
-            unsure=self._unsure.spans,
+            unsure=self._in_doubt.spans,
             senders=senders,
         )
 
@@ -267,14 +267,14 @@ class Inbox:
         """The reader asks how far it may read; raises InputError if it cannot go on from where it is."""
         self._check_range(after, after)
         # It goes on from here, so it never heard that it might read further: what was lost there, it never had.
-        lost = self._unsure.asked(after, self.planned)
+        lost = self._in_doubt.asked(after, self.planned)
         self.lost += lost
-        end = max(after, min(self._shelf.end_of(after, items_max), self.admitted))
+        end = max(after, min(self._queue.end_of(after, items_max), self.admitted))
         answer = Answer(ticket=ticket, end=end)
         if end <= self.planned and not lost:
             return [answer]
         self._planned_soon = max(self._planned_soon, end)
-        for chunk in self._shelf.between(self.planned, end):
+        for chunk in self._queue.between(self.planned, end):
             self._senders.planned(chunk.numbers)
             self._covered = max(self._covered, chunk.last)
         stay = Answer(ticket=ticket, end=max(after, min(end, self.planned)))
@@ -283,9 +283,9 @@ class Inbox:
     def read(self, *, after: int, upto: int, ticket: Ticket) -> list[Action]:
         """The reader asks for the items with after < seq <= upto; raises InputError if it may not."""
         self._check_range(after, upto)
-        batches = tuple(chunk.between(after, upto) for chunk in self._shelf.between(after, upto))
+        batches = tuple(chunk.between(after, upto) for chunk in self._queue.between(after, upto))
         rows = Rows(ticket=ticket, batches=batches)
-        lost = self._unsure.asked(after, upto)
+        lost = self._in_doubt.asked(after, upto)
         if not lost:
             return [rows]
         self.lost += lost
@@ -298,8 +298,8 @@ class Inbox:
         if upto <= self.committed:
             return []
         self.committed = upto
-        self._unsure.settle(upto)
-        self._shelf.drop(upto)
+        self._in_doubt.settle(upto)
+        self._queue.drop(upto)
         trims: list[Action] = []
         if self._segment_ends and self._segment_ends[0] <= upto:
             trims.append(Trim(upto=upto))
@@ -350,7 +350,7 @@ class Inbox:
             self.admitted = arrival.end
             if arrival.chunk is not None:
                 self._arrived_bytes -= arrival.chunk.bytes
-                self._shelf.add(arrival.chunk)
+                self._queue.add(arrival.chunk)
             self._senders.admitted(arrival.sender, arrival.acknowledge.number)
             actions.append(arrival.acknowledge)
         assert self.at_risk <= self.items_max
@@ -368,7 +368,7 @@ class Inbox:
         """All that is pending; also what is durable already, if that lies in too many segments."""
         replaces_all = len(self._segment_ends) >= SEGMENTS_MAX
         after = self.committed if replaces_all else max(self.durable, self.committed)
-        chunks = [*self._shelf.between(after, self.taken), *(a.chunk for a in self._arrivals if a.chunk is not None)]
+        chunks = [*self._queue.between(after, self.taken), *(a.chunk for a in self._arrivals if a.chunk is not None)]
         numbers: dict[str, int] = {}
         for chunk in chunks:
             numbers.update(chunk.numbers)

@@ -51,7 +51,7 @@ def chunks_of(rows: pa.RecordBatch, numbers: dict[str, int]) -> list[Chunk]:
     ]
 
 
-class Shelf:
+class ItemQueue:
     """Chunks of ascending ``seq``."""
 
     def __init__(self) -> None:

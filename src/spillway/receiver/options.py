@@ -1,5 +1,6 @@
 """How a receiver is set up, and the secret it shares with those who may talk to it."""
 
+import contextlib
 import hmac
 import os
 import secrets
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spillway.errors import InputError, SetupError
+from spillway.files.durable import create_whole
 from spillway.receiver.bounds import FRAME_ITEMS_MAX, Bounds
 from spillway.receiver.wire.schema import ItemSchema
 
@@ -55,13 +57,19 @@ def find_token(file: Path | None, *, make_in: Path | None = None) -> str:
     if file is None and make_in is not None:
         file = make_in / "token"
         if not file.exists():
-            make_in.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as opened:
-                opened.write(secrets.token_urlsafe(24) + "\n")
+            _make_token(file)
     if file is None:
         raise SetupError(f"A token is needed: name its file with --token-file, or set {TOKEN_VARIABLE}.")
     try:
         return file.read_text().strip()
     except (OSError, UnicodeError) as error:
         raise SetupError(f"The token cannot be read from {file}: {error}.") from None
+
+
+def _make_token(file: Path) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # another receiver made one first; one of the two gets the folder
+            create_whole(file, f"{secrets.token_urlsafe(24)}\n".encode())
+    except OSError as error:
+        raise SetupError(f"No token can be kept in {file.parent}: {error.strerror}. Name another folder.") from None

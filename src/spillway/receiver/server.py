@@ -54,11 +54,8 @@ class Receiver:
         self._retry_s = _RETRY_FIRST_S
         self._stopping = False
 
-    async def start(self) -> None:
-        """Recover what the folder holds, then listen."""
-        from spillway.receiver.sessions import serve_tcp
-        from spillway.receiver.web import serve_http
-
+    async def start(self, *, tcp: Handler, http: Handler) -> None:
+        """Recover what the folder holds, then listen; see ``listening``, which knows the handlers."""
         try:
             self._ledger = self._closing.enter_context(open_ledger(self.options.folder))
             bounds = self.options.bounds
@@ -70,9 +67,9 @@ class Receiver:
             # The failure counts before anything is accepted, should the next one come at once.
             self._ledger.write_record(self.inbox.record())
             self._update_room()
-            await self._listen(serve_tcp, self.options.port, role="new")
+            await self._listen(tcp, self.options.port, role="new")
             if self.options.http_port is not None:
-                await self._listen(serve_http, self.options.http_port, role="web")
+                await self._listen(http, self.options.http_port, role="web")
         except BaseException:
             self._release()
             raise
@@ -129,7 +126,7 @@ class Receiver:
                 "committed": inbox.committed,
             },
             "lost": inbox.lost,
-            "unsure": inbox.unsure,
+            "in_doubt": inbox.in_doubt,
             "counts": asdict(inbox.counts),
             "senders": inbox.senders,
             "connections": len(self.connections),

@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 
 from spillway.errors import RunError
 from spillway.files.durable import sync_folder, write_whole
+from spillway.files.folders import LocalFolder
 from spillway.records.campaign_rows import (
     AFFECTED_SCHEMA,
     GOLDEN_SCHEMA,
@@ -201,8 +202,8 @@ class CampaignWriter:
                 self._write_manifest("finished")
             self._remove_parts()
             return
-        for temporary in (*self.path.glob(".part-*"), *self.path.glob("parts/.part-*")):
-            temporary.unlink(missing_ok=True)
+        for folder in (self.path, self.path / "parts"):
+            LocalFolder(folder).tidy(lambda name: False)
         self._next = {}
         for name in _SCHEMAS:
             _, unreadable = _read_parts(self.path, name)

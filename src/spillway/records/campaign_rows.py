@@ -83,7 +83,7 @@ class CampaignDeclaration:
     name: str
     sink: str  # whose output is scored
     score: str  # the output score function, in words: "sum(gain)"
-    fault: str  # the fault model, in words: "bursty loss"
+    fault: str  # the fault model, in words: "outages (bursty loss of tuples)"
     targets: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # a target that is several operators at once
     offsets_seq: tuple[int, ...]  # where faults start, as tuples of the source

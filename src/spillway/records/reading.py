@@ -118,7 +118,7 @@ def _read(part: Path) -> Logged:
     try:
         return read_log(part)
     except FileNotFoundError:  # a run that goes on has put it together with another, which comes later
-        return Logged(schema=None, batches=(), torn_bytes=0)
+        return Logged(schema=None, batches=(), position=0, torn_bytes=0)
 
 
 def _stretches_without(present: Sequence[int], *, first: int, last: int) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """The run directory: what a run was, and what it did, for reports to read.
 
 manifest.json          format, graph, settings, versions, machine, how it ended
-progress/part-N.log    one row per shard and batch (``records.progress``), appended with every batch (``records.log``)
+progress/part-N.log    one row per shard and batch (``records.progress``), appended with every batch (``files.log``)
 progress/.lock         locked as long as the run's process lives
 
 Every driver writes parts of its own. A part that has become large is rewritten compressed, in place, and the next one
@@ -35,7 +35,8 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import RecordsWarning, RunError
-from spillway.files.durable import UNFINISHED, sync_folder, write_whole
+from spillway.files.durable import sync_folder, write_whole
+from spillway.files.folders import LocalFolder
 from spillway.files.log import Log, log_bytes, read_log
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, progress_batch
 
@@ -130,9 +131,7 @@ class RunDirectory:
 
     def _tidy(self) -> None:
         """Keep the parts below their limits; called when none is being written."""
-        folder = self.path / "progress"
-        for unfinished in folder.glob(f"{UNFINISHED}*"):
-            unfinished.unlink(missing_ok=True)
+        LocalFolder(self.path / "progress").tidy(lambda name: False)  # only what a killed writer left unfinished
         if len(parts_of(self.path)) > PARTS_MAX:
             together: list[Path] = []
             for part in parts_of(self.path):

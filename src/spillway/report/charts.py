@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from html import escape
 
 from spillway.errors import InputError
-from spillway.report.frame import Frame, dash, pixel
-from spillway.report.ink import marker
+from spillway.report.frame import Frame, pixel
+from spillway.report.ink import colour, dash, marker
 from spillway.report.scales import Scale, label, limits, ticks
 
 SERIES_MAX = 24
@@ -157,7 +157,7 @@ def bar_chart(
 
 
 def _line(index: int, series: Series, x: Scale, y: Scale) -> Iterator[str]:
-    yield f'<g class="series s{index % 8}" data-series="{index}">'
+    yield f'<g class="series {colour(index)}" data-series="{index}">'
     path: list[str] = []
     pen_down = False
     for px, py in series.points:
@@ -185,7 +185,7 @@ def _line(index: int, series: Series, x: Scale, y: Scale) -> Iterator[str]:
 def _bars(names: Sequence[str], groups: Sequence[Group], x: Scale, y: Scale) -> Iterator[str]:
     zero = y.place(0.0)
     for index, name in enumerate(names):
-        yield f'<g class="series s{index % 8}" data-series="{index}">'
+        yield f'<g class="series {colour(index)}" data-series="{index}">'
         for place, group in enumerate(groups):
             width = 0.8 * (x.place(1.0) - x.place(0.0)) / max(len(names), 1)
             left = x.place(place + 0.1) + index * width

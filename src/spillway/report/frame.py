@@ -5,7 +5,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from spillway.report.ink import DASHES, STYLE, marker
+from spillway.report.ink import colour, dash, marker
+from spillway.report.look import CHART_STYLE
 
 CHARACTER_WIDTH = 8.0  # of text on a phone, where it is set largest; elsewhere it has room to spare
 _TITLE_CHARACTER_WIDTH = 9.0
@@ -92,7 +93,7 @@ class Frame:
             f'role="group" aria-label="{escape(self._title)}" aria-describedby="d{digest}" '
             f'style="max-width:{self._width}px"{attributes}>',
             f'<desc id="d{digest}">{escape(description)}</desc>',
-            f"<style>{STYLE}</style>",
+            f"<style>{CHART_STYLE}</style>",
             f'<rect class="paper" width="{self._width}" height="{self._height}"/>',
             *(_text(line, x=14, y=21 + 20 * i, kind="title") for i, line in enumerate(self._title_lines)),
             *self._legend_parts(),
@@ -120,16 +121,12 @@ class Frame:
                 line = f'<line class="line" x1="{pixel(x)}" y1="{pixel(y)}" x2="{pixel(x + 18)}" y2="{pixel(y)}"'
                 sample = f"{line}{dash(index)}/>{marker(index, x + 9, y)}"
             yield (
-                f'<g class="entry s{index % 8}" data-series="{index}" tabindex="0" role="button" aria-pressed="true">'
+                f'<g class="entry {colour(index)}" data-series="{index}" tabindex="0" role="button" '
+                f'aria-pressed="true">'
                 f"<title>{escape(name)}</title>"
                 f'<rect class="target" x="{pixel(x - 4)}" y="{pixel(y - 10)}" width="{pixel(width)}" height="20"/>'
                 f"{sample}{_text(_short(name, _NAME_MAX), x=x + 23, y=y + 4)}</g>"
             )
-
-
-def dash(index: int) -> str:
-    dash = DASHES[(index // 4) % len(DASHES)]
-    return f' stroke-dasharray="{dash}"' if dash else ""
 
 
 def pixel(value: float) -> str:

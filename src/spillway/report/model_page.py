@@ -50,7 +50,7 @@ def model_page(path: Path, manifest: dict[str, Any]) -> str:
     return page(
         f"What would happen to {records.modelled}",
         sections,
-        subtitle=f"{len(rows)} settings, {replications:,} runs; {skipped:,} tuples were drawn from their law.",
+        subtitle=f"{len(rows)} settings, {replications:,} runs; {skipped:,} tuples were sampled from their law.",
         footer=f"Written by Spillway from {path.name}. It asks nothing of the network.",
     )
 

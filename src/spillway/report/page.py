@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from html import escape
 
 from spillway.errors import InputError
-from spillway.report.look import DRAWINGS, SCRIPT, STYLE
+from spillway.report.look import CHART_STYLE, GRAPH_STYLE, PAGE_STYLE, SCRIPT
 
 ROWS_MAX = 5_000
 
@@ -75,9 +75,9 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}{''.join(DRAWINGS)}</style>",
+        f"<style>{CHART_STYLE}{GRAPH_STYLE}{PAGE_STYLE}</style>",
         "</head>",
-        "<body>",
+        '<body class="page">',
         "<header>",
         f"<h1>{escape(title)}</h1>",
         *([f'<p class="subtitle">{escape(subtitle)}</p>'] if subtitle else []),
@@ -116,12 +116,20 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, caption: s
         f'<th class="{"figure" if figure else "words"}" scope="col"><button>{escape(column)}</button></th>'
         for column, figure in zip(columns, figures, strict=True)
     )
+    # Where words are many and columns too, a phone shows each row as a card, and each cell with its column's name.
+    wordy = len(columns) > 2 and any(_is_long(value) for row in rows for value in row)
     body = "\n".join(
-        "<tr>" + "".join(_cell(value, figure) for value, figure in zip(row, figures, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(
+            _cell(value, figure, name=column if wordy else "")
+            for value, figure, column in zip(row, figures, columns, strict=True)
+        )
+        + "</tr>"
         for row in rows
     )
+    kind = ' class="wordy"' if wordy else ""
     told = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{told}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table{kind}>{told}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
 def _section(section: Section) -> list[str]:
@@ -136,7 +144,7 @@ def _section(section: Section) -> list[str]:
 
 
 def _without_styles(part: str) -> str:
-    for style in DRAWINGS:
+    for style in (CHART_STYLE, GRAPH_STYLE):
         part = part.replace(f"<style>{style}</style>\n", "")
     return part
 
@@ -147,11 +155,17 @@ def _is_figure(value: Value) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _cell(value: Value, figure: bool) -> str:
+def _is_long(value: Value) -> bool:
+    return len(value.text if isinstance(value, Cell) else _text(value)) > 30
+
+
+def _cell(value: Value, figure: bool, *, name: str) -> str:
     cell = value if isinstance(value, Cell) else Cell(_text(value), sort=_sort(value))
-    long = "long" if len(cell.text) > 30 else ""
-    classes = " ".join(name for name in ("figure" if figure else long, cell.tone) if name)
+    long = "long" if _is_long(value) else ""
+    classes = " ".join(each for each in ("figure" if figure else long, cell.tone) if each)
     attributes = f' class="{classes}"' if classes else ""
+    if name:
+        attributes += f' data-name="{escape(name)}"'
     if cell.sort is not None:
         attributes += f' data-sort="{escape(str(cell.sort))}"'
     if cell.note:

@@ -72,23 +72,25 @@ def _missing(recorded: Recorded, manifest: Mapping[str, Any]) -> list[Section]:
         named = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in stretches]
         more = f" and {len(named) - _STRETCHES_MAX:,} more stretches" if len(named) > _STRETCHES_MAX else ""
         count = sum(last - first + 1 for first, last in stretches)
-        word = "batch" if len(named) == 1 and stretches[0][0] == stretches[0][1] else "batches"
         told.append(
-            f"Of operator {operator!r}, {count:,} batches lack a record of one shard or of all: {word} "
-            f"{', '.join(named[:_STRETCHES_MAX])}{more}. Sums below are without them."
+            f"Of operator {operator!r}, {_counted(count, 'batch lacks', 'batches lack')} a record of one shard or of "
+            f"all: {'batch' if count == 1 else 'batches'} {', '.join(named[:_STRETCHES_MAX])}{more}. Sums below are "
+            f"without {'it' if count == 1 else 'them'}."
         )
     first_batch = min((row.batch for row in recorded.rows), default=0)
     if first_batch:
-        why = f" {recorded.left_out:,} older records are more than a page is drawn from." if recorded.left_out else ""
+        older = _counted(recorded.left_out, "older record is", "older records are")
+        why = f" {older} more than a page is drawn from." if recorded.left_out else ""
         told.append(f"The records begin with batch {first_batch:,}.{why}")
     told += [f"Records were cut short, by a power cut or a full disk: {torn}" for torn in recorded.torn]
     if manifest.get("records_lost"):
         told.append(
-            f"{manifest['records_lost']:,} records were let go: the disk took none, and more waited than memory is "
-            f"given to."
+            f"{_counted(manifest['records_lost'], 'record was', 'records were')} let go: the disk took none, and "
+            f"memory for those that wait was full."
         )
     if recorded.repeated:
-        told.append(f"{recorded.repeated:,} records are of batches that were run again; of each the last word counts.")
+        repeated = _counted(recorded.repeated, "record is", "records are")
+        told.append(f"{repeated} of batches that were run again; of each batch the last word counts.")
     return [Section("What the records lack", text="\n\n".join(told))] if told else []
 
 
@@ -191,7 +193,7 @@ def _failures(rows: Sequence[ShardProgress]) -> list[Section]:
         for row in lost[:_FAILURES_MAX]
     ]
     text = (
-        f"Memory was lost {len(lost):,} times. What is said is the most that one failure of one shard can have cost. "
+        f"Memory was lost {_times(len(lost))}. What is said is the most that one failure of one shard can have cost. "
         f"Under Approximate all of them together stay within the theta of the operator; in hopping windows, those of "
         f"one window do."
     )
@@ -207,7 +209,7 @@ def _mended(rows: Sequence[ShardProgress]) -> list[Section]:
     if not found:
         return []
     cells: list[list[Value]] = [[row.operator, row.shard, row.batch, row.damage] for row in found[:_FAILURES_MAX]]
-    text = f"{len(found):,} times backups were not what they should be. Memory was, so nothing was lost."
+    text = f"Backups were not what they should be {_times(len(found))}. Memory was whole, so nothing was lost."
     return [Section("Backups made good", text=text, table=table(["Operator", "Shard", "In batch", "What"], cells))]
 
 
@@ -241,6 +243,14 @@ def _cost(row: ShardProgress, numbers_before: int | None) -> str:
         case _ if OWN in row.metrics:
             return f"{each}, as the operator measures it"
     return f"{each} in {row.metrics} over {numbers:,} numbers; {together}"
+
+
+def _counted(count: int, one: str, more: str) -> str:
+    return f"{count:,} {one if count == 1 else more}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _figure(value: float) -> str:

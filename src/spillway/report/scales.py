@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _SUFFIXES = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
+_SMALLEST = 1e-300  # half of anything smaller may be nothing
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -59,13 +60,14 @@ def limits(values: Iterable[float], *, log: bool, from_zero: bool = False) -> tu
         return (1.0, 10.0) if log else (0.0, 1.0)
     low, high = min(drawn), max(drawn)
     if log:
-        return (low, high) if low < high else (low / 2, high * 2)
+        return (low, high) if low < high else (low / 2 or low, high * 2)
     if from_zero or (low > 0 and low < 0.4 * high):
         low = min(low, 0.0)
     if from_zero or (high < 0 and high > 0.4 * low):
         high = max(high, 0.0)
     if low == high:
-        low, high = (low - 1, high + 1) if low == 0 else (low - abs(low) / 2, high + abs(high) / 2)
+        air = abs(low) / 2 if abs(low) > _SMALLEST else 1.0
+        low, high = low - air, high + air
     air = 0.05 * (high - low)
     return (low if low == 0 else low - air, high if high == 0 else high + air)
 

@@ -4,6 +4,7 @@ Declare a `Net`, compose nets with `join` and `replicate`, say what to measure, 
 is known well enough, or solve it exactly if it is small and exponential.
 """
 
+from spillway.errors import ModelError
 from spillway.san.composition import join, replicate
 from spillway.san.distributions import (
     Deterministic,
@@ -21,8 +22,7 @@ from spillway.san.fast_forward import FastForward, Flow
 from spillway.san.intervals import Estimate, Precision
 from spillway.san.net import Net
 from spillway.san.parts import Activity, Assignment, Case, InputGate, OutputGate, Place
-from spillway.san.refusal import ModelError
-from spillway.san.replications import InProcess, Processes, Simulation, Workers, simulate
+from spillway.san.replications import Simulation, simulate
 from spillway.san.rewards import AtInstant, Impulses, Measure, OverInterval, TimeAverage
 from spillway.san.statespace import StateSpace, explore
 
@@ -41,7 +41,6 @@ __all__ = [
     "FastForward",
     "Flow",
     "Impulses",
-    "InProcess",
     "InputGate",
     "Measure",
     "ModelError",
@@ -51,13 +50,11 @@ __all__ = [
     "OverInterval",
     "Place",
     "Precision",
-    "Processes",
     "Simulation",
     "StateSpace",
     "TimeAverage",
     "Uniform",
     "Weibull",
-    "Workers",
     "all_of",
     "any_of",
     "ceil",

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from spillway.errors import ModelError
 from spillway.san import firing
 from spillway.san.bounds import enabling
 from spillway.san.flat import Flat
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError
 from spillway.san.semantics import enabled, settled
 
 PLACES_TOLD_MAX = 20

@@ -20,8 +20,9 @@ its activities `prefix.activity`.
 
 from collections.abc import Mapping, Sequence
 
+from spillway.errors import ModelError
+from spillway.given import is_whole
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError, whole
 
 COPIES_MAX = 10_000
 
@@ -71,7 +72,7 @@ def join(
 
 def replicate(name: str, net: Net, copies: int, *, shared: Sequence[str] = ()) -> Net:
     """So many copies of a net, `net[0]`, `net[1]`, …, that have the places named in `shared` in common."""
-    if not whole(copies, least=1, most=COPIES_MAX):
+    if not is_whole(copies, least=1, most=COPIES_MAX):
         raise ModelError(f"Replicate {name!r}: from 1 to {COPIES_MAX} copies are wanted; got {copies!r}.")
     prefixes = [f"{net.name}[{i}]" for i in range(copies)]
     groups = {place: [f"{prefix}.{place}" for prefix in prefixes] for place in shared}

@@ -1,8 +1,8 @@
 """How long a timed activity takes.
 
 A parameter is a number or an expression of the marking. An expression is worth what it is when the activity starts,
-with one exception: an exponential activity follows its rate. Having no memory, it is the same whether it was drawn at
-the old rate or is drawn anew at the new one, and so the simulator agrees with the Markov chain of the net.
+with one exception: an exponential activity follows its rate. Having no memory, it is the same whether it was sampled
+at the old rate or is sampled anew at the new one, and so the simulator agrees with the Markov chain of the net.
 
 Numbers are checked here; the values of expressions when the net runs, and refused there with the activity's name.
 """
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Self
 
+from spillway.errors import ModelError
 from spillway.san.expressions import Constant, Expression, Number, expression
-from spillway.san.refusal import ModelError
 
 STAGES_MAX = 1000
 VALUES_MAX = 1_000_000
@@ -38,7 +38,7 @@ class Distribution:
         return tuple(getattr(self, parameter.name) for parameter in fields(self))
 
     def refuses(self, *parameters: float) -> bool:
-        """Whether these numbers make no such law. The event loop holds the same rules, in `draws`."""
+        """Whether these numbers make no such law. The event loop holds the same rules, in `random_numbers`."""
         raise NotImplementedError
 
     def renamed(self, rename: Callable[[str], str]) -> Self:
@@ -82,9 +82,9 @@ class Uniform(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Normal(Distribution):
-    """Normal, given that it is above 0: what is not is drawn again, so its mean is a little above `mean`.
+    """Normal, given that it is above 0: what is not is sampled again, so its mean is a little above `mean`.
 
-    With a `mean` of 0 or more at least every second draw is kept, which bounds the work.
+    With a `mean` of 0 or more at least every second sample is kept, which bounds the work.
     """
 
     mean: Number
@@ -122,7 +122,7 @@ class Erlang(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Empirical(Distribution):
-    """One of the times seen, drawn in proportion to its weight (all alike without weights)."""
+    """One of the times seen, chosen in proportion to its weight (all alike without weights)."""
 
     values: Sequence[float]
     weights: Sequence[float] | None = field(default=None, kw_only=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
+from spillway.errors import ModelError
 from spillway.graph.layering import Layout, lay_out
 from spillway.san.net import Net
 from spillway.san.parts import Activity, Arc
-from spillway.san.refusal import ModelError
 
 NODES_MAX = 1000
 _COLUMN, _ROW, _MARGIN = 150, 74, 70
@@ -51,8 +51,8 @@ def draw(net: Net) -> str:
     first = [_bar(name) for name, activity in net.activities.items() if not activity.arcs]
     nodes = list(dict.fromkeys([*first, *map(_place, net.places), *map(_bar, net.activities)]))
     layout = lay_out(nodes, [(line.source, line.target) for line in lines])
-    width = 2 * _MARGIN + (layout.columns - 1) * _COLUMN
-    height = 2 * _MARGIN + layout.rows * _ROW
+    width = 2 * _MARGIN + (layout.layers - 1) * _COLUMN
+    height = 2 * _MARGIN + (layout.length - 1) * _ROW
     drawn = [_drawn_line(net, layout, i, line) for i, line in enumerate(lines)]
     drawn += [_drawn_place(net, layout, name) for name in net.places]
     drawn += [_drawn_activity(layout, activity) for activity in net.activities.values()]
@@ -148,7 +148,7 @@ def _drawn_activity(layout: Layout, activity: Activity) -> str:
 
 
 def _point(at: tuple[int, float]) -> tuple[float, float]:
-    return _MARGIN + at[0] * _COLUMN, round(_MARGIN + at[1] * _ROW, 1)
+    return _MARGIN + at[0] * _COLUMN, round(_MARGIN + (at[1] - 0.5) * _ROW, 1)
 
 
 def _beside(centre: tuple[float, float], towards: tuple[float, float], gap: float) -> tuple[float, float]:

@@ -26,9 +26,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from scipy.special import gammainc, gammaln
 
+from spillway.errors import ModelError
 from spillway.san.expressions import Number
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError
 from spillway.san.rewards import AtInstant, Impulses, Measure, TimeAverage
 from spillway.san.statespace import STATES_MAX, StateSpace, explore
 

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spillway.san.refusal import ModelError
+from spillway.errors import ModelError
 
 UNARY: dict[str, Callable[[float], float]] = {
     "-": lambda a: -a,

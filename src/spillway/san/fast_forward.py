@@ -1,4 +1,4 @@
-"""Fast-forward: skip what a thousand events would do and draw its outcome from its law instead.
+"""Fast-forward: skip what a thousand events would do and sample its outcome from its law instead.
 
 Tuples that flow through a stream while nothing is wrong make nearly all events of a long run, and change nothing but
 counts. The author of a net says so: *while this predicate holds, each completion of these clocks ends with the marking
@@ -16,8 +16,8 @@ as it was, except for these counts*. The engine then jumps.
 that is no clock's: the earliest other timed activity, or the next instant at which a measure begins, ends or is read.
 The jump covers [t, u - lead). Clocks complete independently of everything skipped, so how often they do in the jump has
 a law of its own: for a deterministic clock a number, for exponential ones a Poisson number. Given that number the flows
-split binomially, and are drawn so. After the jump the marking is what it was, counts added; a deterministic clock keeps
-its phase, an exponential one has no memory. The last `lead` before u is simulated event by event.
+split binomially, and are sampled so. After the jump the marking is what it was, counts added; a deterministic clock
+keeps its phase, an exponential one has no memory. The last `lead` before u is simulated event by event.
 
 This is *exact* if what a clock completion sets in motion is over within `lead`, whatever happens. If it merely is so
 with probability 1 - e, each jump is exact but for e: choose `lead` many times the time to pass through the net.
@@ -32,16 +32,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from spillway.errors import ModelError
+from spillway.given import is_number, is_whole
 from spillway.san.expressions import Constant, Expression, Number, expression
 from spillway.san.parts import TOKENS_MAX, Activity, Place
-from spillway.san.refusal import ModelError, finite, whole
 
 FLOWS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """How many of something passed during a jump; a name for a number that is drawn later."""
+    """How many of something passed during a jump; a name for a number that is sampled later."""
 
     index: int
     per_arrival_max: int  # most that one completion of one clock can add
@@ -106,7 +107,7 @@ class FastForward:
     flows: int = 0
 
     def __post_init__(self) -> None:
-        if not finite(self.lead, least=0):
+        if not is_number(self.lead, least=0):
             raise ModelError(f"Fast-forward: a lead of 0 or more, finite, is wanted; got {self.lead!r}.")
 
     def arrivals(self, clock: str | Activity) -> Flow:
@@ -145,7 +146,7 @@ class FastForward:
         """By how much the largest of several counting places rises if each gains its flow.
 
         This is what a reader passes that counts redundant streams and takes only what runs ahead of all others. The
-        flows are drawn first; say with `adds` that the places gain them.
+        flows are sampled first; say with `adds` that the places gain them.
         """
         for place, _ in gains:
             if place.name not in self.places:
@@ -158,7 +159,7 @@ class FastForward:
         """A place gains `times` tokens for each of a flow; if negative, no jump takes it below `at_least`."""
         if place.name not in self.places:
             raise ModelError(f"Fast-forward: place {place.name!r} is not in the net.")
-        if not whole(times, least=-TOKENS_MAX, most=TOKENS_MAX):
+        if not is_whole(times, least=-TOKENS_MAX, most=TOKENS_MAX):
             raise ModelError(f"Fast-forward: {place.name!r} changes by a whole number of tokens; got {times!r}.")
         self.counts.append(Count(place=place.name, flow=flow, times=times, at_least=expression(at_least)))
 

@@ -163,7 +163,7 @@ def _arrivals(  # noqa: PLR0912 - clocks of two kinds, each with a limit
 
 @compiled
 def _flow(net: Any, row: Any, marking: Any, stack: Any, flows: Any, state: Any) -> bool:
-    """Draw every flow from those it comes from; False if a chance is no chance."""
+    """Sample every flow from those it comes from; False if a chance is no chance."""
     left, mass = 0, 1.0
     before, after = 0, 0
     for i in range(row[t.FLOW_STEPS], row[t.FLOW_STEPS_END]):

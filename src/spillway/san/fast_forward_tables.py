@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spillway.errors import ModelError
 from spillway.san import tables as t
 from spillway.san.fast_forward import FastForward, Rise, Split
 from spillway.san.programs import NONE, Programs
-from spillway.san.refusal import ModelError
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from spillway.san import tables as t
 from spillway.san.compiled import inlined
 from spillway.san.heap import ABSENT
 from spillway.san.programs import NONE, evaluate
-from spillway.san.random_numbers import EXPONENTIAL, above_zero, below_one, drawn, refused
+from spillway.san.random_numbers import EXPONENTIAL, above_zero, below_one, refused, sample
 
 # Statuses.
 DONE, NEGATIVE, NOT_WHOLE, BAD_PARAMETER, BAD_CHANCES, LOOP, STOPPED, TOO_MANY, BAD_FLOW, UNSTEADY = range(10)
@@ -63,12 +63,12 @@ def chosen_case(
     if end - first == 1 and cases[first, t.CHANCE] == NONE:
         return first
     if cases[first, t.CHANCE] == NONE:
-        drawn_at = below_one(state)
+        chosen_at = below_one(state)
         case = first
-        while drawn_at >= chances[case]:
+        while chosen_at >= chances[case]:
             case += 1
         return case
-    # The sum is taken before anything is drawn, so that a wrong probability never passes unseen.
+    # The sum is taken before anything is chosen, so that a wrong probability never passes unseen.
     total = 0.0
     for case in range(first, end):
         chance = evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
@@ -77,10 +77,10 @@ def chosen_case(
         total += chance
     if abs(total - 1.0) > _CHANCE_TOLERANCE:
         return -1
-    drawn_at = below_one(state) * total
+    chosen_at = below_one(state) * total
     for case in range(first, end - 1):
-        drawn_at -= evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
-        if drawn_at < 0.0:
+        chosen_at -= evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
+        if chosen_at < 0.0:
             return case
     return end - 1
 
@@ -128,24 +128,24 @@ def next_instant(
             equals += 1
     if equals == 1:
         return best
-    # Added up and drawn in the order of numbers, not of the list, whose order depends on what happened before.
+    # Added up and chosen in the order of numbers, not of the list, whose order depends on what happened before.
     priority = activities[best, t.PRIORITY]
     total = 0.0
     for activity in range(timed_count, activities.shape[0]):
         if ready_position[activity] != ABSENT and activities[activity, t.PRIORITY] == priority:
             total += parameters[activity, 2]
-    drawn_at = below_one(state) * total
+    chosen_at = below_one(state) * total
     for activity in range(timed_count, activities.shape[0]):
         if ready_position[activity] != ABSENT and activities[activity, t.PRIORITY] == priority:
             best = activity
-            drawn_at -= parameters[activity, 2]
-            if drawn_at < 0.0:
+            chosen_at -= parameters[activity, 2]
+            if chosen_at < 0.0:
                 break
     return best
 
 
 @inlined
-def drawn_time(
+def sampled_time(
     activities: Any,
     parameters: Any,
     values: Any,
@@ -175,7 +175,7 @@ def drawn_time(
     if kind == EXPONENTIAL:
         return -math.log(above_zero(state)) / a
     first, end = activities[activity, t.VALUES], activities[activity, t.VALUES_END]
-    return drawn(kind, a, b, values, cumulated, first, end, state)
+    return sample(kind, a, b, values, cumulated, first, end, state)
 
 
 @inlined

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from spillway.san.refusal import ModelError, finite, whole
+from spillway.errors import ModelError
+from spillway.given import is_number, is_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +32,15 @@ class Precision:
     replications_round: int = 100
 
     def __post_init__(self) -> None:
-        if not (finite(self.relative, least=0) and finite(self.absolute, least=0) and finite(self.level, above=0)):
+        if not (
+            is_number(self.relative, least=0) and is_number(self.absolute, least=0) and is_number(self.level, above=0)
+        ):
             raise ModelError(f"Precision: widths of 0 or more and a level are wanted; got {self}.")
         if not self.level < 1:
             raise ModelError(f"Precision: a level below 1, such as 0.95, is wanted; got {self.level}.")
-        if not whole(self.replications_min, least=2, most=self.replications_max):
+        if not is_whole(self.replications_min, least=2, most=self.replications_max):
             raise ModelError(f"Precision: 2 <= replications_min <= replications_max is wanted; got {self}.")
-        if not whole(self.replications_round, least=1, most=10**9):
+        if not is_whole(self.replications_round, least=1, most=10**9):
             raise ModelError(f"Precision: rounds of at least 1 replication are wanted; got {self.replications_round}.")
 
 

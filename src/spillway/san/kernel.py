@@ -4,7 +4,7 @@
 instantaneous activities (a list). A completion chooses a case, applies its actions, and then looks only at what reads a
 place that the case writes: who that is was worked out when the net was flattened, so nothing is searched for. After
 a timed completion, instantaneous activities complete until none is enabled; only then are the timed activities that
-were touched looked at, in ascending order, each once. That order is also the order of random draws, which makes a
+were touched looked at, in ascending order, each once. That order is also the order of random numbers, which makes a
 replication a function of its seed alone.
 
 Measures are integrated lazily: a measure is looked at when a place it reads was written, when its interval opens or
@@ -34,10 +34,10 @@ from spillway.san.firing import (
     UNSTEADY,
     applied,
     chosen_case,
-    drawn_time,
     enabled,
     next_instant,
     reactivated,
+    sampled_time,
 )
 from spillway.san.heap import ABSENT, push, remove, restore
 from spillway.san.programs import NONE, evaluate
@@ -175,7 +175,7 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
             if activities[activity, t.WATCHES] != activities[activity, t.WATCHES_END]:
                 starts = reactivated(activities, lists, code, numbers, activity, marking, seen, stack) or starts
             if starts:
-                time = drawn_time(
+                time = sampled_time(
                     activities, parameters, values, cumulated, code, numbers,
                     activity, marking, stack, rates, state, trouble,
                 )  # fmt: skip

@@ -20,14 +20,14 @@ and `OutputGate`s. An activity has outputs, or `cases` with probabilities and ou
 **What happens, exactly.** An activity is enabled while its input places hold the tokens and its predicates are true.
 When it completes, in this order: a case is chosen by the probabilities in the present marking; input tokens are taken;
 assignments of input gates run; outputs take effect one after the other. Then, as long as an instantaneous activity is
-enabled, the one of highest priority completes, one of equals drawn in proportion to its weight. A marking with no
+enabled, the one of highest priority completes, one of equals chosen in proportion to its weight. A marking with no
 instantaneous activity enabled is *stable*; only stable markings last. Timed activities see only those: one that stays
 enabled from one stable marking to the next goes on; one that is no longer enabled is abandoned; one that is newly
-enabled, or has just completed, draws its time. Of two that are due at the same time the one declared first completes
+enabled, or has just completed, samples its time. Of two that are due at the same time the one declared first completes
 first.
 
-**Reactivation**: `reactivate=` takes a list of places (draw the time anew whenever one of them has changed) or a
-predicate (draw it anew in every stable marking where it holds, reached by a change of a place the activity reads).
+**Reactivation**: `reactivate=` takes a list of places (sample the time anew whenever one of them has changed) or a
+predicate (sample it anew in every stable marking where it holds, reached by a change of a place the activity reads).
 
 **Refused**: unknown places, a name given twice, negative tokens, probabilities that do not sum to 1, rates not above 0,
 an instantaneous activity with no input. What depends on the marking is checked while the net runs, with the same words:
@@ -41,11 +41,12 @@ by `fast_forward`, explained in `spillway.san.fast_forward`.
 import math
 from collections.abc import Sequence
 
+from spillway.errors import ModelError
+from spillway.given import is_name, is_number, is_whole
 from spillway.san.distributions import Distribution
 from spillway.san.expressions import Constant, Expression, Number, expression
 from spillway.san.fast_forward import FastForward
 from spillway.san.parts import TOKENS_MAX, Activity, Case, Input, Output, Place, outcome, parted
-from spillway.san.refusal import ModelError, finite, whole
 
 PLACES_MAX = 100_000
 ACTIVITIES_MAX = 100_000
@@ -69,7 +70,7 @@ class Net:
         _check_name("place", name)
         if name in self.places:
             raise ModelError(f"Net {self.name!r}: place {name!r} exists already; give it another name.")
-        if not whole(tokens, least=0, most=TOKENS_MAX):
+        if not is_whole(tokens, least=0, most=TOKENS_MAX):
             raise ModelError(
                 f"Net {self.name!r}: place {name!r} starts with a whole number of tokens, 0 or more; got {tokens!r}."
             )
@@ -166,9 +167,9 @@ class Net:
         try:
             arcs, gates = parted(inputs)
             outcomes = tuple(outcome(case) for case in cases or [Case(1.0, outputs)])
-            if not finite(weight, above=0):
+            if not is_number(weight, above=0):
                 raise ModelError(f"A weight is a number above 0, finite; got {weight!r}.")
-            if not whole(priority, least=-PRIORITY_MAX, most=PRIORITY_MAX):
+            if not is_whole(priority, least=-PRIORITY_MAX, most=PRIORITY_MAX):
                 raise ModelError(
                     f"A priority is a whole number of at most {PRIORITY_MAX} either way; got {priority!r}."
                 )
@@ -191,5 +192,5 @@ class Net:
 
 
 def _check_name(what: str, name: object) -> None:
-    if not isinstance(name, str) or not 0 < len(name) <= _NAME_LENGTH_MAX or any(c.isspace() for c in name):
+    if not is_name(name, length_max=_NAME_LENGTH_MAX, allows=lambda c: not c.isspace()):
         raise ModelError(f"A {what} is named without spaces, with at most {_NAME_LENGTH_MAX} characters; got {name!r}.")

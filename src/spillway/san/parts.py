@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from spillway.errors import ModelError
+from spillway.given import is_whole
 from spillway.san.distributions import Distribution
 from spillway.san.expressions import Binary, Constant, Expression, Number, Tokens, expression
-from spillway.san.refusal import ModelError, whole
 
 TOKENS_MAX = 2**53  # beyond it the arithmetic of expressions is no longer exact
 Rename = Callable[[str], str]
@@ -48,7 +49,7 @@ class Arc:
     tokens: int = 1
 
     def __post_init__(self) -> None:
-        if not whole(self.tokens, least=1, most=TOKENS_MAX):
+        if not is_whole(self.tokens, least=1, most=TOKENS_MAX):
             raise ModelError(
                 f"An arc moves a whole number of tokens, 1 or more; got {self.tokens!r} at {self.place!r}."
             )

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from spillway.errors import ModelError
 from spillway.san.compiled import inlined
 from spillway.san.expressions import Binary, Choice, Constant, Expression, Tokens, Unary
-from spillway.san.refusal import ModelError
 
 NONE = -1  # in place of a program's number: there is none
 DEPTH_MAX = 64

@@ -13,7 +13,7 @@ import numpy as np
 from spillway.san.compiled import compiled, inlined
 from spillway.san.distributions import STAGES_MAX
 
-# How an activity's time is drawn; INSTANT is no time at all.
+# How an activity's time is sampled; INSTANT is no time at all.
 INSTANT, EXPONENTIAL, DETERMINISTIC, UNIFORM, NORMAL, WEIBULL, ERLANG, EMPIRICAL = range(8)
 
 _FRACTION = 2.0**-53
@@ -66,7 +66,7 @@ def refused(kind: int, a: float, b: float) -> bool:
 
 
 @compiled
-def drawn(kind: int, a: float, b: float, values: Any, cumulated: Any, first: int, last: int, state: Any) -> float:
+def sample(kind: int, a: float, b: float, values: Any, cumulated: Any, first: int, last: int, state: Any) -> float:
     """A time of a law; `values[first:last]` and their cumulated weights are those of an empirical one."""
     if kind == EXPONENTIAL:
         return -math.log(above_zero(state)) / a
@@ -83,7 +83,7 @@ def drawn(kind: int, a: float, b: float, values: Any, cumulated: Any, first: int
         return total / b
     if kind == NORMAL:
         time = 0.0
-        while time <= 0.0:  # with a mean of 0 or more, half of the draws or more are kept
+        while time <= 0.0:  # with a mean of 0 or more, half of the samples or more are kept
             radius = math.sqrt(-2.0 * math.log(above_zero(state)))
             time = a + b * radius * math.cos(2.0 * math.pi * below_one(state))
         return time

@@ -14,37 +14,32 @@ gives the same bits.
 True
 """
 
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.context import SpawnContext, SpawnProcess
-from types import TracebackType
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from spillway.errors import ModelError
+from spillway.parallel.pool import Pool, ThisProcess
 from spillway.san import firing
 from spillway.san.checks import check, refusal
 from spillway.san.flat import EVENTS_MAX, Flat, flatten
 from spillway.san.intervals import Estimate, Precision, estimate
 from spillway.san.kernel import replication
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError, whole
 from spillway.san.rewards import Measure
 from spillway.san.tables import workspace
 from spillway.seeds import generator
 
 BLOCK_REPLICATIONS_MAX = 25
-PROCESSES_MAX = 1024
 DEFAULT_PRECISION = Precision()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Some replications in a row, to be run by one worker."""
+    """Some replications in a row, to be run as one task."""
 
     first: int
     count: int
@@ -56,13 +51,6 @@ class Outcome:
 
     samples: Any  # float64 (replications, measures)
     tally: Any  # int64 (TALLY_COLUMNS,): completions, skipped clock completions, jumps
-
-
-class Workers(Protocol):
-    """Whoever runs blocks: this process, several processes, a Spark cluster."""
-
-    def run(self, flat: Flat, *, seed: int, blocks: Sequence[Block]) -> Iterator[Outcome]:
-        """The outcomes of the blocks, in the order of the blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +84,7 @@ def simulate(
     *,
     seed: int,
     precision: Precision = DEFAULT_PRECISION,
-    workers: Workers | None = None,
+    pool: Pool | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
     events_max: int = EVENTS_MAX,
@@ -107,12 +95,12 @@ def simulate(
     """
     check(net)
     flat = flatten(net, measures, fast_forward=fast_forward, events_max=events_max)
-    crew = workers if workers is not None else InProcess()
+    chosen = pool if pool is not None else ThisProcess()
+    run = partial(run_block, flat, seed)
     outcomes: list[Outcome] = []
     done, wanted = 0, precision.replications_min
     while True:
-        for outcome in crew.run(flat, seed=seed, blocks=_blocks(done, wanted)):
-            outcomes.append(outcome)
+        outcomes += chosen.ordered(run, _blocks(done, wanted))
         done = wanted
         samples = np.concatenate([outcome.samples for outcome in outcomes])
         estimates = {name: estimate(name, samples[:, i], level=precision.level) for i, name in enumerate(flat.measures)}
@@ -157,75 +145,7 @@ def run_block(flat: Flat, seed: int, block: Block) -> Outcome:
     return Outcome(samples=samples, tally=tally)
 
 
-class InProcess:
-    """Runs every block here, one after the other."""
-
-    def run(self, flat: Flat, *, seed: int, blocks: Sequence[Block]) -> Iterator[Outcome]:
-        for block in blocks:
-            yield run_block(flat, seed, block)
-
-
-class Processes:
-    """Runs blocks in local processes, kept until the end of the `with`.
-
-    The processes are started afresh rather than forked, because a fork of a process with threads may hang. As always
-    with Python, a script that uses them must do so under `if __name__ == "__main__":`.
-    """
-
-    def __init__(self, count: int | None = None) -> None:
-        wanted = count if count is not None else len(os.sched_getaffinity(0))
-        if not whole(wanted, least=1, most=PROCESSES_MAX):
-            raise ModelError(f"From 1 to {PROCESSES_MAX} processes are wanted; got {count!r}.")
-        self.count = wanted
-        context = _Spawning()
-        self.started = context.started
-        # An interrupt from the terminal reaches the processes too; they end at once and say nothing.
-        self._pool = ProcessPoolExecutor(
-            wanted, mp_context=context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)
-        )
-
-    def run(self, flat: Flat, *, seed: int, blocks: Sequence[Block]) -> Iterator[Outcome]:
-        futures = [self._pool.submit(run_block, flat, seed, block) for block in blocks]
-        try:
-            for future in futures:
-                yield future.result()
-        except BrokenProcessPool as error:
-            raise ModelError(
-                "A process that simulates ended before its time; was it killed for want of memory?"
-            ) from error
-        finally:
-            for future in futures:
-                future.cancel()
-
-    def close(self, *, now: bool = False) -> None:
-        """End the processes: when they are done with what they are at, or now."""
-        if now:
-            for process in self.started:
-                process.terminate()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def __enter__(self) -> "Processes":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close(now=error is not None)
-
-
-class _Spawning(SpawnContext):
-    """Starts processes afresh, and remembers which."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: list[SpawnProcess] = []
-
-    def Process(self, *args: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
-        self.started.append(SpawnProcess(*args, **options))
-        return self.started[-1]
-
-
 def _blocks(first: int, end: int) -> list[Block]:
-    """Replications first to end - 1, in blocks small enough to keep several workers busy to the last."""
+    """Replications first to end - 1, in blocks small enough to keep several processes busy to the last."""
     size = min(BLOCK_REPLICATIONS_MAX, max(1, (end - first) // 16))
     return [Block(first=start, count=min(size, end - start)) for start in range(first, end, size)]

@@ -20,9 +20,10 @@ marking before anything that happens at exactly its time. Only stable markings h
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spillway.errors import ModelError
+from spillway.given import is_number
 from spillway.san.expressions import Expression, Number, expression
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError, finite
 
 Completed = str | tuple[str, int]
 """An activity by its name, or one case of it: `("crash", 1)`."""
@@ -88,6 +89,7 @@ class Impulses:
 
 
 Measure = AtInstant | OverInterval | TimeAverage | Impulses
+"""What a simulation may be asked for."""
 
 
 def check_measures(net: Net, measures: "list[Measure]") -> None:
@@ -119,5 +121,5 @@ def _check_completed(net: Net, measure: Impulses, completed: Completed) -> None:
 
 
 def _check_times(name: str, start: float, end: float) -> None:
-    if not (finite(start, least=0) and finite(end, least=0) and start <= end):
+    if not (is_number(start, least=0) and is_number(end, least=0) and start <= end):
         raise ModelError(f"Measure {name!r}: times 0 <= start <= end, finite, are wanted; got {start!r} and {end!r}.")

@@ -8,9 +8,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spillway.errors import ModelError
 from spillway.san.net import Net
 from spillway.san.parts import TOKENS_MAX, Activity, Arc, Assignment
-from spillway.san.refusal import ModelError
 
 CHANCE_TOLERANCE = 1e-9
 VANISHING_MAX = 100_000  # markings passed through, without time passing, on the way to the next stable ones

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_matrix
 
+from spillway.errors import ModelError
 from spillway.san.checks import check
 from spillway.san.distributions import Exponential
 from spillway.san.expressions import Expression, Number, expression
 from spillway.san.net import Net
-from spillway.san.refusal import ModelError
 from spillway.san.rewards import Impulses, Measure, check_measures
 from spillway.san.semantics import Marking, Settled, completions, enabled, settled, told
 

@@ -12,7 +12,7 @@ import numpy as np
 
 # activities: what each is, and when it is enabled.
 (
-    KIND,  # of its time: see `draws`
+    KIND,  # of its time: see `random_numbers`
     PRIORITY,
     BOUNDS,  # rows of `bounds` that must hold
     BOUNDS_END,

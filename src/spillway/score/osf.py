@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from spillway.errors import InputError
 
 OutputScore = Callable[[pa.Table], float]
+"""What a set of output tuples is worth: any function from an Arrow table to a finite number."""
+
 Floats = npt.NDArray[np.float64]
 
 SECTIONS_MAX = 1_000_000

@@ -69,8 +69,8 @@ def sensitivity(golden: npt.ArrayLike, faulty: npt.ArrayLike, *, alpha: float = 
     section's test rejects "both come from one distribution" at level ``alpha``. Of many sections a share of ``alpha``
     rejects by accident, so look at how many did, too.
 
-    Four golden scores below four faulty ones is the most that eight numbers can differ; of the 70 ways to draw four of
-    eight, two are as far apart, so p = 2/70. In the second section they are mixed:
+    Four golden scores below four faulty ones is the most that eight numbers can differ; of the 70 ways to choose four
+    of eight, two are as far apart, so p = 2/70. In the second section they are mixed:
 
     >>> golden = [[1.0, 1.0], [2.0, 3.0], [3.0, 5.0], [4.0, 7.0]]
     >>> faulty = [[5.0, 2.0], [6.0, 4.0], [7.0, 6.0], [8.0, 8.0]]

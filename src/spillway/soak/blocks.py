@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from spillway.backup.promise import Loss
-from spillway.graph.graph import Graph, Stream
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 from spillway.graph.protections import Nothing, Protection, UpstreamBackup
 from spillway.graph.windows import Windowing
 from spillway.operators.operator import Operator, Out

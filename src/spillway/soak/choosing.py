@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph.graph import Stream
+from spillway.graph.nodes import Stream
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
 from spillway.graph.windows import Decaying, Hopping, Windowing
 from spillway.graph.windows import Sliding as SlidingWindow
 from spillway.soak import kinds
 from spillway.soak.blocks import Block
+from spillway.soak.demands import demands_on
 from spillway.soak.plans import Fed, Feedback, Plan
 from spillway.soak.tuples import Times
 from spillway.state.primitives import Metric
@@ -119,10 +120,10 @@ class _Choosing:
     def _fitting(self, block: kinds.Hitters) -> Block:
         """Heavy hitters that can be told: theta below phi, and windows whose number is not lost with memory."""
         assert isinstance(block.window, Hopping)
-        if isinstance(block.protection, Approximate):
+        if demands_on(block.protection).theta is not None:
             theta = block.phi * float(self._pick([0.0, 0.1, 0.5, 0.9]))
             return replace(block, protection=Approximate(theta=theta))
-        if isinstance(block.protection, Nothing) and block.window.punctuation is not None:
+        if not block.protection.keeps_backups and block.window.punctuation is not None:
             # A shard that starts empty counts punctuation from 0 again; its sketches then belong to other windows.
             return replace(block, window=Hopping(count=self._extent))
         return block

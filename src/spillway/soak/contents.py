@@ -27,9 +27,12 @@ def same(one: Contents, other: Contents, left_out: Collection[str] = ()) -> bool
 
 
 def differing(one: Contents, other: Contents, left_out: Collection[str] = ()) -> str:
-    """The primitives that are not the same, and what they hold, cut short."""
+    """The primitives that are not the same, and what they hold, cut short: of keys those that differ."""
     names = [name for name in one if name not in left_out and not _same(one[name], other[name])]
-    return "; ".join(f"{name} is {_short(one[name])} and should be {_short(other[name])}" for name in names)
+    return "; ".join(
+        f"{name} is {_short(_apart(one[name], other[name]))} and should be {_short(_apart(other[name], one[name]))}"
+        for name in names
+    )
 
 
 def distances(operator: Operator, ideal: Contents, found: Contents) -> dict[str, float]:
@@ -75,6 +78,13 @@ def _measured(primitive: Primitive, content: Any) -> Content:
 
 def _same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other)) if isinstance(one, np.ndarray) else bool(one == other)
+
+
+def _apart(content: Any, other: Any) -> Any:
+    """The part of a content that another does not have; of arrays and numbers all."""
+    if isinstance(content, dict):
+        return {key: value for key, value in content.items() if key not in other or not _same(value, other[key])}
+    return content - other if isinstance(content, set) else content
 
 
 def _short(content: Any) -> str:

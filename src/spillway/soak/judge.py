@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.engine.feedback import Taken
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import BEFORE_ALL, SEQ
-from spillway.graph.graph import CheckedGraph, Edge
-from spillway.graph.protections import Approximate, Exact, UpstreamBackup
+from spillway.graph.nodes import Edge
 from spillway.graph.windows import Decaying, Hopping
 from spillway.operators.operator import Operator, Out
 from spillway.records.progress import ShardProgress
@@ -102,7 +102,7 @@ class Judge:
             return
         operator = run.shard(*place)
         found, ideal = read(operator), shadow.contents()
-        approximate = isinstance(memory.kept.protection, Approximate)
+        approximate = memory.demands.theta is not None
         if approximate and memory.losses_said(batch):
             self._check_estimates(memory, batch, given.put_out, outs)
         else:
@@ -125,7 +125,9 @@ class Judge:
                 alike = in_order(found.select(columns)).equals(in_order(best.select(columns)))
             else:
                 alike = found is best
-            demand(alike, f"{memory.name}, port {port!r}, put out {_short(found)} in batch {batch}, not {_short(best)}")
+            if not alike:
+                put_out, wanted = _short(found, beside=best), _short(best, beside=found)
+                demand(False, f"{memory.name}, port {port!r}, put out {put_out} in batch {batch}, not {wanted}")
 
     def _check_bound(self, memory: Memory, batch: int, operator: Operator, found: Contents, ideal: Contents) -> None:
         kept, felt = memory.kept, memory.losses_felt(batch)
@@ -150,10 +152,8 @@ class Judge:
             demand(_nowhere_above(found[name], ideal[name]), f"{memory.name}, {name}, is too high after batch {batch}")
 
     def _allowed(self, memory: Memory, losses: int) -> float:
-        protection = memory.kept.protection
-        assert isinstance(protection, Approximate)
-        share = protection.theta / memory.kept.shards
-        return share * losses if isinstance(memory.kept.window, Decaying) else share * (1 - 0.5**losses)
+        decaying = isinstance(memory.kept.window, Decaying)
+        return memory.demands.off_max(losses=losses, shards=memory.kept.shards, decaying=decaying)
 
     def _check_estimates(self, memory: Memory, batch: int, outs: list[Out], ideal: list[Out]) -> None:
         """What a sketch says of each key is never too low, and not too high by more than its counters are."""
@@ -236,8 +236,8 @@ class Judge:
 
     def _check_heavy(self, kept: Kept, batch: int, given: list[Given], reported: list[Out]) -> None:
         """All keys of which a window that ended had at least phi are reported."""
-        bounded = isinstance(kept.protection, Approximate | Exact | UpstreamBackup)
-        if not bounded or any(self.memories[kept.name, shard].void for shard in range(kept.shards)):
+        memories = [self.memories[kept.name, shard] for shard in range(kept.shards)]
+        if any(memory.void or not memory.demands.all_batches for memory in memories):
             return
         ended = set(self._hops[kept.name][batch].ended)
         heavy = {
@@ -273,8 +273,11 @@ def _table(outs: list[Out], port: str) -> pa.Table | None:
     return pa.Table.from_batches(batches) if batches else None
 
 
-def _short(table: pa.Table | None) -> str:
+def _short(table: pa.Table | None, *, beside: pa.Table | None) -> str:
+    """The rows that another table does not have, cut short; all, if there are none."""
     if table is None:
         return "nothing"
-    text = str(in_order(table).to_pylist())
+    rows = in_order(table).to_pylist()
+    others = beside.to_pylist() if beside is not None else []
+    text = str([row for row in rows if row not in others] or rows)
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from spillway.graph.graph import Graph, Stream
-from spillway.graph.protections import Approximate, Nothing
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
+from spillway.graph.protections import Nothing
 from spillway.graph.windows import Hopping
 from spillway.operators.counting import Count
 from spillway.operators.hitters import LocalSketch, MergeSketches
-from spillway.operators.joining import RippleJoin, SumEstimates
 from spillway.operators.latest import LatestJoin
+from spillway.operators.ripple_join import RippleJoin, SumEstimates
 from spillway.operators.sketch import CountMin
 from spillway.operators.sliding import SlidingAggregate
 from spillway.operators.stateless import Union, Where, field
@@ -150,7 +151,7 @@ class Hitters(Block):
         assert isinstance(self.window, Hopping)
         shape = {"key": "word", "value": "value", "phi": self.phi, "rows": self.rows, "width": self.width}
         given = self.given(making)
-        if isinstance(self.protection, Approximate):
+        if self.protection.allows.theta:
             given["protect"] = self.protection  # which keys may be heavy depends on theta
         local = making.watched(LocalSketch)(self.name, **shape, **given)
         counters = graph.add(local, *streams)

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass, field
 
 from spillway.backup.promise import Loss
-from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, UpstreamBackup
 from spillway.records.progress import ShardProgress
 from spillway.soak.blocks import Kept
+from spillway.soak.demands import Demands, demands_on
 from spillway.soak.recording import Given
 
 
@@ -43,14 +43,17 @@ class Memory:
         return f"{self.kept.name}, shard {self.shard}"
 
     @property
+    def demands(self) -> Demands:
+        return demands_on(self.kept.protection)
+
+    @property
     def losses(self) -> int:
         return len(self.felt_from)
 
     @property
     def confessions(self) -> tuple[str, ...]:
         """What need not be as in a shadow, because it says that something was lost."""
-        unbounded = isinstance(self.kept.protection, Nothing | Checkpoint) and self.losses
-        return self.kept.confessions if unbounded else ()
+        return self.kept.confessions if self.losses and not self.demands.all_batches else ()
 
     def losses_felt(self, batch: int) -> int:
         """Those whose cost can be in the state after a batch: a hopping window forgets what came before it."""
@@ -63,9 +66,7 @@ class Memory:
 
     def batches(self, batch: int) -> tuple[int, ...]:
         """The batches a shadow must hold to be compared with this shard after ``batch``."""
-        if isinstance(self.kept.protection, Nothing | Checkpoint):
-            return self.holds
-        return tuple(range(batch + 1))
+        return tuple(range(batch + 1)) if self.demands.all_batches else self.holds
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -97,16 +98,15 @@ class Memory:
         self._recovered = True
         damaged = bool(loss.damage) or loss.lost_chunks > 0
         demand(self.tampered or not damaged, f"{self.name} reports damage where there is none: {loss}")
-        protection = self.kept.protection
-        if isinstance(protection, Exact | UpstreamBackup):
+        demands = self.demands
+        if demands.nothing_lost:
             demand(self.tampered or loss.divergence_max == 0, f"{self.name} may have lost something: {loss}")
-        if isinstance(protection, Approximate):
+        if demands.theta is not None:
             demand(self.tampered or math.isfinite(loss.divergence_max), f"{self.name} has no bound: {loss}")
         self.untold = loss.damage or self.untold
-        bounded = isinstance(protection, Exact | UpstreamBackup | Approximate)
-        self.void |= math.isinf(loss.divergence_max) and (damaged or bounded)
-        if isinstance(protection, Checkpoint) and not self.void:
-            self._check_interval(protection, loss)
+        self.void |= math.isinf(loss.divergence_max) and (damaged or demands.all_batches)
+        if not demands.all_batches and not self.void:
+            self._check_interval(demands, loss)
         self.holds = self._held.get(loss.backup_batch, ())
 
     def told(self, progress: ShardProgress) -> None:
@@ -121,13 +121,12 @@ class Memory:
                 f"short; {progress.failures} failures are on record",
             )
 
-    def _check_interval(self, protection: Checkpoint, loss: Loss) -> None:
+    def _check_interval(self, demands: Demands, loss: Loss) -> None:
         """What one failure cost: the batches after the backup."""
         missing = [held for held in self.holds if loss.backup_batch < held < loss.batch]
         if not missing:
             return
         tuples = sum(batch.num_rows for held in missing for _, batch in self.given[held].tuples())
         elapsed_s = self._committed_s[missing[-1]] - self._committed_s[missing[0]]
-        few = tuples < protection.every_tuples if protection.every_tuples else True
-        recent = elapsed_s < protection.every_s if protection.every_s else True
-        demand(few and recent, f"{self.name} lost batches {missing}: {tuples} tuples, {elapsed_s} s")
+        few_enough = tuples < demands.lost_tuples_below and elapsed_s < demands.lost_s_below
+        demand(few_enough, f"{self.name} lost batches {missing}: {tuples} tuples, {elapsed_s} s")

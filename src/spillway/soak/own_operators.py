@@ -1,7 +1,6 @@
 """Operators as a user would write them: numbers, vectors, tables, windows and feedback used in every allowed way."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,6 @@ from spillway.graph.protections import Protection
 from spillway.graph.windows import Windowing
 from spillway.operators.operator import Operator, Out, columns
 from spillway.state.primitives import HashTable, Metric, Number, Vector
-from spillway.state.tally import Tally
 
 
 class Sums(Operator):
@@ -96,9 +94,12 @@ class Weighted(Operator):
 
 
 class RecentSums(Operator):
-    """Sums over the last ``slots · width`` numbers of ``seq``, kept in slots that are emptied before they come again.
+    """Sums over the last ``slots · width`` numbers of ``seq``, one for each ``width`` of them; older ones become zero.
 
-    What a failure cost is gone once every slot of that time has come again, which is what ``Sliding`` declares.
+    What a failure cost is gone once the window has gone on by its whole length, which is what ``Sliding`` declares.
+    A sum is kept by the number of its slot, and not in a ring: in one that has come round, other tuples may have left
+    the same sums in the same places, and the divergence would be zero though everything is of another time. What is
+    too old follows from the tuples that come and not from the newest one known, which a failure may lose.
     """
 
     schema = columns(number=pa.int64(), value=pa.int64())
@@ -115,21 +116,18 @@ class RecentSums(Operator):
         window: Windowing | None,
     ) -> None:
         super().__init__(name, key="number", protect=protect, shards=shards, window=window)
+        self.slots = slots
         self.width = width
-        self.sums = Vector(slots, metric=metric, dtype="int64")
-        self.newest = Tally(2)  # whether there was a tuple at all, and the slot of the newest, counted on for ever
+        self.sums = HashTable(key="int64", metric=metric)
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         if not batch.num_rows:
             return
-        slots = self.sums.length
         places = np.asarray(batch[SEQ]) // self.width
-        newest = int(places.max())
-        known, before = self.newest.read().tolist()
-        begun: Any = np.arange(max(before + 1, newest - slots + 1) if known else newest - slots + 1, newest + 1)
-        if begun.size:
-            self.sums.set(begun % slots, 0)
-            self.newest.set(np.arange(2), np.array([1, newest]))
-        recent = places > max(newest, before if known else newest) - slots
-        self.sums.add(places[recent] % slots, np.asarray(batch["value"])[recent])
-        yield self.out(number=batch.num_rows, value=int(self.sums.read().sum()))
+        oldest = int(places.max()) - self.slots + 1
+        known, sums = self.sums.items()
+        left = (np.asarray(known) < oldest) & (sums != 0)
+        self.sums.set(np.asarray(known)[left], 0)
+        recent = places >= oldest
+        self.sums.add(places[recent], np.asarray(batch["value"])[recent])
+        yield self.out(number=batch.num_rows, value=int(self.sums.items()[1].sum()))

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spillway.graph.feeds import Generator
-from spillway.graph.graph import Graph, Stream
-from spillway.graph.protections import Exact, UpstreamBackup
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Stream
 from spillway.graph.sinks import ForEachBatch
 from spillway.soak.blocks import Block, Kept, Making
+from spillway.soak.demands import demands_on
 from spillway.soak.tuples import SCHEMA, Times
 
 GRAPH = "schedule"
@@ -71,7 +72,7 @@ class Plan:
     def exact(self) -> bool:
         """Whether the whole graph puts out what it would without faults, whatever is lost."""
         named = [kept for kept in self.kept if not kept.name.endswith(("-merged", "-total"))]
-        kept_exact = all(isinstance(kept.protection, Exact | UpstreamBackup) for kept in named)
+        kept_exact = all(demands_on(kept.protection).nothing_lost for kept in named)
         return kept_exact and all(edge.durable for edge in self.feedback)
 
     def seqs(self, batch: int) -> tuple[int, int] | None:

@@ -2,10 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,9 +11,10 @@ from spillway.backup.keeper import Observer
 from spillway.clock import Clock
 from spillway.engine.feedback import Mailbox, Taken
 from spillway.engine.numbering import Numbering
-from spillway.engine.opened import open_items
-from spillway.engine.task import Leaving, Segment
-from spillway.graph.graph import CheckedGraph, Edge, Graph
+from spillway.engine.task import Equipment, Leaving, Task
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator, Out
@@ -37,12 +36,21 @@ class Given:
         return [(edge.port, batch) for edge, batch in self.arrived if not edge.marks]
 
 
-class RecordedSegment(Segment):
-    """A segment that notes what each of its operators is given."""
+class RecordedTask(Task):
+    """A task that notes what each of its operators is given."""
 
-    def __init__(self, graph: CheckedGraph, stage: Stage, operators: Any, **named: Any) -> None:
-        super().__init__(graph, stage, operators, **named)
-        self.index: int = named["index"]
+    def __init__(
+        self,
+        equipment: Equipment,
+        stage: Stage,
+        *,
+        index: int,
+        batch: int,
+        reads: Mapping[str, Numbering] | None = None,
+    ) -> None:
+        super().__init__(equipment, stage, index=index, batch=batch, reads=reads)
+        graph = equipment.graph
+        self.index = index
         self.given: dict[str, Given] = defaultdict(Given)
         stateful = (name for name in stage.operators if graph.operators[name].stateful)
         self.keepers = [name for name in stateful if self.index < graph.shards_of(name)]
@@ -51,10 +59,10 @@ class RecordedSegment(Segment):
         """Those whose shard is open."""
         self.committed: set[str] = set()
 
-    def arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
+    def _arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
         if edge.node in self.keepers:
             self.given[edge.node].arrived.append((edge, batch))
-        return super().arrive(edge, batch)
+        return super()._arrive(edge, batch)
 
     def _route(self, operator: Operator, outs: Iterable[Out]) -> Iterator[Leaving]:
         return super()._route(operator, self._noted(operator.name, outs))
@@ -70,7 +78,7 @@ class RecordedMailbox(Mailbox):
 
     def __init__(self, graph: CheckedGraph, sent: Sent, *, state: Path, backups: str | None) -> None:
         super().__init__(graph, state=state, backups=backups)
-        self.task: RecordedSegment | None = None
+        self.task: RecordedTask | None = None
         """The one that is running."""
         self._sent = sent
 
@@ -103,11 +111,12 @@ class RecordedRun(LocalRun):
         super().__init__(
             graph, state=state, backups=backups, checkpoint=checkpoint, batch=batch, clock=clock, observe=observe
         )
-        self._mailbox: RecordedMailbox = RecordedMailbox(self._graph, sent, state=state, backups=backups)
+        self._mailbox = RecordedMailbox(self._graph, sent, state=state, backups=backups)
+        self._equipment = replace(self._equipment, mailbox=self._mailbox)
         self.sent = sent
-        self.tasks: dict[tuple[str, int], RecordedSegment] = {}
+        self.tasks: dict[tuple[str, int], RecordedTask] = {}
         """By operator and shard: the last task that ran there."""
-        self.task: RecordedSegment | None = None
+        self.task: RecordedTask | None = None
         """The task that runs, or ran last."""
 
     @property
@@ -135,19 +144,9 @@ class RecordedRun(LocalRun):
         """Be gone as a killed process is: memory is unmapped, and nothing is written."""
         self._let_go()
 
-    def _segment(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Segment:
-        segment = RecordedSegment(
-            self._graph,
-            stage,
-            self._operators,
-            index=index,
-            batch=self.batch,
-            open_shard=self._open_shard,
-            open_items=partial(open_items, graph=self._graph, backups=self._backups),
-            mailbox=self._mailbox,
-            reads=reads,
-        )
-        self.task = self._mailbox.task = segment
-        for name in segment.keepers:
-            self.tasks[name, index] = segment
-        return segment
+    def _make_task(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Task:
+        task = RecordedTask(self._equipment, stage, index=index, batch=self.batch, reads=reads)
+        self.task = self._mailbox.task = task
+        for name in task.keepers:
+            self.tasks[name, index] = task
+        return task

@@ -8,19 +8,20 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from spillway.clock import Clock
 from spillway.engine.feedback import Mailbox, Taken
 from spillway.engine.opened import OpenOperator
-from spillway.graph.graph import CheckedGraph, Edge
+from spillway.engine.task import Equipment
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator, Out
 from spillway.soak.blocks import Unwatched
 from spillway.soak.contents import Contents, read
-from spillway.soak.recording import Given, RecordedSegment
+from spillway.soak.recording import Given, RecordedTask
 
 
 class EndedWindows(Unwatched):
@@ -88,24 +89,20 @@ class Shadow:
         return outs
 
     def _apply(self, given: Given) -> list[Out]:
-        segment = RecordedSegment(
-            self._graph,
-            self._stage,
-            {self._operator.name: self._operator},
-            index=self._index,
-            batch=len(self._applied),
+        equipment = Equipment(
+            graph=self._graph,
+            operators={self._operator.name: self._operator},
             open_shard=lambda operator, index: self._opened,
             open_items=lambda operator, index: None,
             mailbox=_HandedOver(given.fed_back),
         )
+        task = RecordedTask(equipment, self._stage, index=self._index, batch=len(self._applied))
         self._watch.labels = []
-        with segment:
-            for edge, batch in given.arrived:
-                _drain(segment.arrive(edge, batch))
-            _drain(segment.finish())
+        for _ in task.run(given.arrived):
+            pass
         self._applied.append(given)
         self.ended = self._watch.labels
-        return segment.given[self._operator.name].put_out
+        return task.given[self._operator.name].put_out
 
     def _open(self) -> OpenOperator:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -131,8 +128,3 @@ class _HandedOver(Mailbox):
 
     def take(self, edge: Edge, *, batch: int) -> Taken:
         return self._taken[edge.stream, edge.port]
-
-
-def _drain(leaving: Any) -> None:
-    for _ in leaving:
-        pass

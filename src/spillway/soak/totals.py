@@ -1,14 +1,13 @@
 """Many schedules: run one after the other or by several processes, and counted."""
 
 import itertools
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from spillway.clock import Clock
+from spillway.parallel.pool import Pool
 from spillway.soak.memories import PromiseBrokenError
 from spillway.soak.schedules import ScheduleResult, run_schedule
 
@@ -76,7 +75,7 @@ def soak(
     schedules: int | None,
     until_s: float,
     clock: Clock,
-    processes: int,
+    pool: Pool,
     keep_going: bool,
     tell: Callable[[Totals], None],
 ) -> Totals:
@@ -85,7 +84,7 @@ def soak(
     It ends at the first broken promise unless told to keep going. ``tell`` hears of every few schedules.
     """
     totals = Totals()
-    for some in _run(_tasks(first_seed, schedules, processes), processes):
+    for _, some in pool.completed(run_some, _tasks(first_seed, schedules, pool)):
         totals.add(some)
         tell(totals)
         if clock.monotonic_s() > until_s or (totals.broken and not keep_going):
@@ -93,28 +92,9 @@ def soak(
     return totals
 
 
-def _tasks(first_seed: int, schedules: int | None, processes: int) -> Iterator[range]:
-    size = 1 if processes == 1 else _SEEDS_PER_TASK
+def _tasks(first_seed: int, schedules: int | None, pool: Pool) -> Iterator[range]:
+    size = 1 if pool.count == 1 else _SEEDS_PER_TASK
     if schedules is None:
         return (range(first, first + size) for first in itertools.count(first_seed, size))
     end = first_seed + schedules
     return (range(first, min(first + size, end)) for first in range(first_seed, end, size))
-
-
-def _run(tasks: Iterator[range], processes: int) -> Iterator[Totals]:
-    if processes == 1:
-        yield from map(run_some, tasks)
-        return
-    # A new interpreter each: threads of Arrow do not survive a fork.
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
-    try:
-        running: set[Future[Totals]] = {
-            pool.submit(run_some, seeds) for seeds in itertools.islice(tasks, 2 * processes)
-        }
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            running |= {pool.submit(run_some, seeds) for seeds in itertools.islice(tasks, len(done))}
-            for some in done:
-                yield some.result()
-    finally:
-        pool.shutdown(cancel_futures=True)

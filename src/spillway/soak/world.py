@@ -8,7 +8,7 @@ import pyarrow as pa
 from spillway.backup.keeper import Step
 from spillway.backup.promise import Loss
 from spillway.clock import ManualClock
-from spillway.graph.graph import CheckedGraph
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.stages import Stage, stages
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator
@@ -17,7 +17,7 @@ from spillway.soak.faulty_files import FaultyFiles
 from spillway.soak.judge import Judge, Place, in_order
 from spillway.soak.memories import Memory, demand
 from spillway.soak.plans import Plan
-from spillway.soak.recording import RecordedRun, RecordedSegment, Sent
+from spillway.soak.recording import RecordedRun, RecordedTask, Sent
 from spillway.soak.shadow import EndedWindows, Shadow
 
 
@@ -65,7 +65,7 @@ class World:
     def attempt(self) -> None:
         """One attempt at the next batch, judged if it goes well."""
         batch = self.run.batch
-        known = len(self.run.progress)
+        known = len(self.run.records())
         try:
             self.run.step()
         except BaseException as error:
@@ -73,7 +73,7 @@ class World:
             self.story.append(f"an attempt at batch {batch} ends: {type(error).__name__} {error}".rstrip())
             raise
         self.story.append(f"batch {batch} is done")
-        progress = self.run.progress[known:]
+        progress = self.run.records()[known:]
         self.backups += sum(shard.backup for shard in progress)
         self.rollbacks += sum(shard.rolled_back for shard in progress)
         self.judge.check(batch, self.run, progress)
@@ -123,7 +123,7 @@ class World:
     def window_ended(self, operator: str, window: int) -> None:
         """The shadows' windows are judged, not these: a replay ends them too."""
 
-    def _task(self) -> RecordedSegment:
+    def _task(self) -> RecordedTask:
         assert self.run.task is not None
         return self.run.task
 

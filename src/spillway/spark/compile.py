@@ -6,12 +6,15 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from spillway.engine.exchange import placing
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.graph import CheckedGraph, Edge, Source
+from spillway.graph.nodes import Edge, Source
 from spillway.graph.spark_types import spark_schema
 from spillway.graph.stages import Stage, stages
 from spillway.spark.feed import read_feed
 from spillway.spark.layout import Layout
+from spillway.spark.raised import written_down
 from spillway.spark.task import FirstStage, Pieces, RunContext, StageTask
 
 
@@ -86,17 +89,13 @@ def _only_hands_on(graph: CheckedGraph, stage: Stage) -> bool:
 
 
 def _place(graph: CheckedGraph, stage: Stage, arriving: Layout) -> Column:
-    """The number of the task that each tuple goes to; ``local.exchange`` computes the same."""
+    """The number of the task that each tuple goes to, as the engine has it."""
     places = []
     for channel, edge in enumerate(stage.arriving):
-        operator = graph.operators.get(edge.node)
-        seq = arriving.column(channel, SEQ)
-        if edge.node in stage.operators and operator is not None and operator.stateful and not edge.marks:
-            shards = graph.shards_of(edge.node)
-            keys = [arriving.column(channel, name) for name in operator.key]
-            place = sql.pmod(sql.xxhash64(*keys) if keys else seq, sql.lit(shards)) if shards > 1 else sql.lit(0)
-        else:
-            place = sql.pmod(seq, sql.lit(stage.partitions))
+        rule = placing(graph, stage, edge)
+        keys = [arriving.column(channel, name) for name in rule.key]
+        number = sql.xxhash64(*keys) if keys else arriving.column(channel, SEQ)
+        place = sql.pmod(number, sql.lit(rule.tasks)) if rule.tasks > 1 else sql.lit(0)
         places.append(place.cast("int"))
     return arriving.of_each(places)
 
@@ -105,6 +104,7 @@ def _function(task: StageTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
     """Spark wants a function and its name, not any callable."""
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task(batches)
+        with written_down():
+            yield from task(batches)
 
     return stage

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spillway.graph.feeds import Feed
+from spillway.spark.raised import written_down
 
 _ROWS_PER_ARROW_BATCH = 200_000
 
@@ -52,12 +53,13 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)
-        for batch in self._read(partition.number):
-            # Spark's columns may all be null, and it compares schemas to the letter.
-            nullable = pa.schema([column.with_nullable(True) for column in batch.schema])
-            rows = pa.RecordBatch.from_arrays(batch.columns, schema=nullable)
-            for start in range(0, rows.num_rows, _ROWS_PER_ARROW_BATCH):
-                yield rows.slice(start, _ROWS_PER_ARROW_BATCH)
+        with written_down():
+            for batch in self._read(partition.number):
+                # Spark's columns may all be null, and it compares schemas to the letter.
+                nullable = pa.schema([column.with_nullable(True) for column in batch.schema])
+                rows = pa.RecordBatch.from_arrays(batch.columns, schema=nullable)
+                for start in range(0, rows.num_rows, _ROWS_PER_ARROW_BATCH):
+                    yield rows.slice(start, _ROWS_PER_ARROW_BATCH)
 
 
 def read_feed(spark: SparkSession, feed: Feed, read: ReadPiece, *, name: str, columns: str) -> DataFrame:

@@ -1,6 +1,5 @@
 """A graph running on Spark."""
 
-import re
 import threading
 import uuid
 import weakref
@@ -17,15 +16,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spillway import errors
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
+from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import check_numbers
 from spillway.engine.opened import OpenOperator
+from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.errors import BackupError, GraphError, RunError, SpillwayError, StateError
-from spillway.graph.graph import CheckedGraph, Graph
+from spillway.errors import BackupError, RunError, StateError
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
 from spillway.records.progress import ShardProgress, last_words
@@ -36,17 +37,13 @@ from spillway.spark.compile import compile_graph
 from spillway.spark.daemons import mend_daemons
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
+from spillway.spark.raised import as_ours, written_down
 from spillway.spark.settings import check_one_machine, query_settings, session
-from spillway.spark.sinks import Outlets
+from spillway.spark.sinks import write_all
 from spillway.spark.task import Reported, RunContext, portable
 from spillway.state.folders import wipe
 
 _PROGRESS_MAX = 100_000
-_RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
-_RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
-_RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
-# What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
-_DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Python worker exited unexpectedly")
 
 
 def run(
@@ -97,7 +94,8 @@ class Run:
         observe: Observer,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
-        self._operators = _kernels(self._graph, backups)
+        self._operators = kernels(self._graph, backups=backups)
+        self._outlets = Outlets(self._graph)
         self._backups = backups
         self._spark = spark
         check_one_machine(spark)
@@ -132,7 +130,7 @@ class Run:
             if self._directory is not None:
                 self._directory.close("failed")
             if isinstance(error, PySparkException | Py4JError):
-                raise _as_ours(error, "Spark did not start the run") from error
+                raise as_ours(error, "Spark did not start the run") from error
             raise
         _RUNS.add(self)
 
@@ -158,8 +156,7 @@ class Run:
             report=_Report(self._reported),
         )
         self._reach = Reach.beside(self._places.checkpoint)
-        frame, layout = compile_graph(self._graph, spark, context)
-        self._outlets = Outlets(self._graph, layout)
+        frame, self._leaving = compile_graph(self._graph, spark, context)
         return frame
 
     def __enter__(self) -> "Run":
@@ -191,7 +188,7 @@ class Run:
             ended = self._query.awaitTermination(timeout_s)  # type: ignore[arg-type]
         except PySparkException as error:
             self._close("failed")
-            raise _as_ours(error, "Spark stopped the run") from error
+            raise as_ours(error, "Spark stopped the run") from error
         if ended is False:
             return False
         self._close("finished")
@@ -257,8 +254,9 @@ class Run:
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        self._outlets.write(frame, batch)
-        self._take_reports(batch)
+        with written_down():
+            write_all(self._outlets, self._graph, self._leaving, frame, batch=batch)
+            self._take_reports(batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
 
@@ -319,20 +317,6 @@ class _Report:
             self._accumulator.add(rows)
 
 
-def _kernels(graph: CheckedGraph, backups: str | None) -> dict[str, Operator]:
-    kernels = {}
-    for name, operator in graph.operators.items():
-        if not isinstance(operator, Operator):
-            raise GraphError(f"Operator {name!r} can be drawn but not run: it is not a spillway.Operator.")
-        if operator.protect.keeps_backups and backups is None:
-            raise GraphError(
-                f"Operator {name!r} is protected by {operator.protect.describe()}: name a durable folder with "
-                f"backups=, or protect it with Nothing()."
-            )
-        kernels[name] = operator
-    return kernels
-
-
 def _default_trigger(graph: CheckedGraph) -> dict[str, Any]:
     if all(source.feed is not None for source in graph.sources.values()):
         return {"availableNow": True}
@@ -344,25 +328,3 @@ def _free_name(spark: SparkSession, name: str) -> str:
     taken = {query.name for query in spark.streams.active}
     names = (name, *(f"{name} {number}" for number in range(2, len(taken) + 2)))
     return next(free for free in names if free not in taken)
-
-
-def _as_ours(error: Exception, outcome: str) -> SpillwayError:
-    """The error one of our own sentences stopped the query with, or else Spark's."""
-    text = str(error)
-    raised = _RAISED.findall(text)
-    if raised:
-        name, message = raised[-1]
-        kind: type[SpillwayError] = getattr(errors, name, RunError)
-        found = kind.__new__(kind)
-        found.args = (message.strip(),)
-        return found
-    by_user = _RAISED_BY_USER.findall(text)
-    if by_user:
-        return RunError(f"{outcome}: {by_user[-1]}")
-    if _DIED.search(text):
-        return RunError(
-            f"{outcome}: one of Spark's Python processes died. Run it again, with the same checkpoint= if it had one: "
-            f"what was committed is not lost. If it dies again, the system's log may say why; often memory was short."
-        )
-    by_java = _RAISED_BY_JAVA.findall(text) if isinstance(error, Py4JError) else []
-    return RunError(f"{outcome}: {by_java[0] if by_java else text.strip().splitlines()[0]}")

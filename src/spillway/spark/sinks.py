@@ -1,67 +1,49 @@
-"""Sinks on Spark: every batch is written under its number, so that a batch run again replaces what it wrote."""
-
-from collections.abc import Callable
+"""What leaves a graph on Spark: DataFrames of one micro-batch."""
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from spillway.engine.kept import Kept
-from spillway.errors import GraphError
-from spillway.graph.graph import CheckedGraph
-from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet
+from spillway.engine.outlets import Outlets
+from spillway.graph.checked import CheckedGraph
 from spillway.spark.layout import Layout
 
 
-class Outlets:
-    """All sinks of a graph at work."""
+class SparkOutput:
+    """A DataFrame for one sink; satisfies ``engine.outlets.Output``."""
 
-    def __init__(self, graph: CheckedGraph, layout: Layout) -> None:
-        self._graph = graph
-        self._layout = layout
-        self._schemas = {name: graph.schemas[graph.into(name)[0].stream] for name in graph.exits}
-        self._kept = {
-            name: Kept(name, self._schemas[name], rows_max=exit.sink.rows_max)
-            for name, exit in graph.exits.items()
-            if isinstance(exit.sink, Memory)
+    def __init__(self, frame: DataFrame, schema: pa.Schema) -> None:
+        self._frame = frame
+        self._schema = schema
+
+    def native(self) -> DataFrame:
+        return self._frame
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_arrays(self._frame.toArrow().columns, schema=self._schema)
+
+    def show(self, *, batch: int, rows: int) -> None:
+        self._frame.show(rows, truncate=False)
+
+    def write_parquet(self, folder: str) -> None:
+        self._frame.write.mode("overwrite").parquet(folder)
+
+    def drop(self) -> None:
+        self._frame.write.format("noop").mode("overwrite").save()
+
+
+def write_all(outlets: Outlets, graph: CheckedGraph, layout: Layout, frame: DataFrame, *, batch: int) -> None:
+    """Write one batch to every sink; the stages before run once, however many sinks read them."""
+    # Channels of the layout are the edges that leave the last stage, in the order of the graph's edges.
+    names = [edge.node for edge in graph.edges if edge.node in graph.exits]
+    if outlets.read_again:
+        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        outputs = {
+            name: SparkOutput(layout.select(frame, channel), outlets.schemas[name])
+            for channel, name in enumerate(names)
         }
-        # Channels of the layout are the edges that leave the last stage, in the order of the graph's edges.
-        self._names = [edge.node for edge in graph.edges if edge.node in graph.exits]
-
-    def write(self, frame: DataFrame, batch: int) -> None:
-        """Write one batch to every sink; the stages before run once, however many sinks read them."""
-        sinks = [self._graph.exits[name].sink for name in self._names]
-        shared = len(sinks) > 1 or any(isinstance(sink, ForEachBatch) for sink in sinks)
-        if shared:
-            frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            for channel, name in enumerate(self._names):
-                self._writer(name)(self._layout.select(frame, channel), batch)
-        finally:
-            if shared:
-                frame.unpersist()
-
-    def result(self, sink: str) -> pa.Table:
-        if sink not in self._kept:
-            raise GraphError(f"Graph {self._graph.name!r} has no Memory sink {sink!r}.")
-        return self._kept[sink].result()
-
-    def _writer(self, name: str) -> Callable[[DataFrame, int], object]:
-        sink = self._graph.exits[name].sink
-        if isinstance(sink, Parquet):
-            path = sink.path
-            return lambda frame, batch: frame.write.mode("overwrite").parquet(f"{path}/batch={batch}")
-        if isinstance(sink, Console):
-            rows = sink.rows
-            return lambda frame, batch: frame.show(rows, truncate=False)
-        if isinstance(sink, ForEachBatch):
-            return sink.function
-        if isinstance(sink, Memory):
-            schema, kept = self._schemas[name], self._kept[name]
-            return lambda frame, batch: kept.put(batch, _collect(frame, schema))
-        assert isinstance(sink, Discard)
-        return lambda frame, batch: frame.write.format("noop").mode("overwrite").save()
-
-
-def _collect(frame: DataFrame, schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_arrays(frame.toArrow().columns, schema=schema)
+        outlets.write(outputs, batch=batch)
+    finally:
+        if outlets.read_again:
+            frame.unpersist()

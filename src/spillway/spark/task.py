@@ -1,8 +1,8 @@
-"""What runs in a Spark task: convert, delegate to a segment, report."""
+"""What runs in a Spark task: convert, delegate to the engine's task, report."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from spillway.backup.reach import reach_of
 from spillway.engine.feedback import Mailbox
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
-from spillway.engine.task import Segment
+from spillway.engine.task import Arriving, Equipment, Task
 from spillway.errors import RunError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import piece_name
-from spillway.graph.graph import CheckedGraph, Edge, Source
+from spillway.graph.nodes import Exit, Source
+from spillway.graph.sinks import Discard
 from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
@@ -61,76 +63,24 @@ class StageTask:
     leaving: Layout
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskContext.get()
-        assert task is not None
-        context = self.context
-        channels = {edge: i for i, edge in enumerate(self.stage.leaving)}
-        index, batch_number = task.partitionId(), _batch_of(task)
+        at = _whereabouts()
         numbers = {
             name: Numbering(
-                context.graph.sources[name],
-                batch=batch_number,
-                part=index,
-                name=f"part {index}",
+                self.context.graph.sources[name],
+                batch=at.batch,
+                part=at.index,
+                name=f"part {at.index}",
                 ordered=name in self.fed,
             )
             for name in self.unseen
         }
-        with Segment(
-            context.graph,
-            self.stage,
-            context.operators,
-            index=index,
-            batch=batch_number,
-            reads=numbers,
-            open_shard=self._open_shard,
-            open_items=partial(open_items, graph=context.graph, backups=context.backups),
-            mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
-        ) as segment:
-            for arrived in batches:
-                for channel, batch in self.arriving.split(arrived):
-                    for edge, out in self._deliver(segment, channel, batch):
-                        yield self.leaving.join(channels[edge], out)
-            for edge, out in segment.finish():
-                yield self.leaving.join(channels[edge], out)
-            context.report([*segment.progress, *segment.ranges])
+        return _run_stage(self.context, self.stage, at, self._arriving(batches), reads=numbers, leaving=self.leaving)
 
-    def _deliver(self, segment: Segment, channel: int, batch: pa.RecordBatch) -> Iterator[tuple[Edge, pa.RecordBatch]]:
-        if self.sources:
-            return segment.from_source(self.sources[channel], batch)
-        return segment.arrive(self.stage.arriving[channel], batch)
-
-    def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
-        context = self.context
-        place = (context.run, operator.name, index)
-        opened = _OPEN.pop(place, None)
-        if opened is not None and not opened.shard.current():
-            opened.close()
-            opened = None
-        if opened is None:
-            _let_go_of_lost()
-            opened = OpenOperator(
-                operator,
-                graph=context.graph,
-                index=index,
-                state=Path(context.state),
-                backups=context.backups,
-                observe=context.observe,
-                reached=partial(reach_of, context.checkpoint),
-            )
-        _OPEN[place] = opened
-        # Those of this stage were asked for last, so they are never among the ones that are closed.
-        while len(_OPEN) > max(_OPEN_MAX, len(self.stage.operators)):
-            _OPEN.popitem(last=False)[1].close()
-        return opened
-
-
-def _let_go_of_lost() -> None:
-    """Close shards whose memory is gone: while one stays mapped, the system cannot have its memory back."""
-    for place, opened in list(_OPEN.items()):
-        if not opened.shard.current():
-            del _OPEN[place]
-            opened.close()
+    def _arriving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Arriving]:
+        places = self.sources or self.stage.arriving
+        for arrived in batches:
+            for channel, batch in self.arriving.split(arrived):
+                yield places[channel], batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,49 +105,89 @@ class FirstStage:
     leaving: Layout
 
     def __call__(self, piece: int) -> Iterator[pa.RecordBatch]:
-        context, task = self.context, TaskContext.get()
-        assert task is not None
-        channels = {edge: i for i, edge in enumerate(self.stage.leaving)}
-        source, batch_number = self.source, _batch_of(task)
+        at, source = _whereabouts(), self.source
         assert source.feed is not None
-        numbers = Numbering(source, batch=batch_number, part=piece, name=piece_name(source.feed, piece), ordered=True)
-        with Segment(
-            context.graph,
-            self.stage,
-            context.operators,
-            index=task.partitionId(),
-            batch=batch_number,
-            reads={source.name: numbers},
-            open_shard=_no_shards,
-            open_items=partial(open_items, graph=context.graph, backups=context.backups),
-            mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
-        ) as segment:
-            (tuples,) = Pieces(source=self.source)(piece)
-            for edge, out in segment.from_source(self.source.name, tuples):
-                yield self.leaving.join(channels[edge], out)
-            for edge, out in segment.finish():
-                yield self.leaving.join(channels[edge], out)
-            context.report([*segment.ranges])
+        numbers = Numbering(source, batch=at.batch, part=piece, name=piece_name(source.feed, piece), ordered=True)
+        arriving = ((source.name, tuples) for tuples in Pieces(source=source)(piece))
+        return _run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
 
 
-def _batch_of(task: TaskContext) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whereabouts:
+    """Which task of which batch this is."""
+
+    index: int
+    batch: int
+
+
+def _whereabouts() -> _Whereabouts:
+    task = TaskContext.get()
+    assert task is not None
     number = task.getLocalProperty("streaming.sql.batchId")
     if number is None:
         raise RunError("This plan keeps state and can only run as a streaming query, started by spillway.run.")
-    return int(number)
+    return _Whereabouts(index=task.partitionId(), batch=int(number))
 
 
-def _no_shards(operator: Operator, index: int) -> OpenOperator:
-    raise AssertionError("stage 0 keeps no state")
+def _run_stage(
+    context: RunContext,
+    stage: Stage,
+    at: _Whereabouts,
+    arriving: Iterable[Arriving],
+    *,
+    reads: Mapping[str, Numbering],
+    leaving: Layout,
+) -> Iterator[pa.RecordBatch]:
+    """What leaves one task of a stage, as rows; what it did is reported to the driver."""
+    equipment = Equipment(
+        graph=context.graph,
+        operators=context.operators,
+        open_shard=partial(open_shard, context, stage),
+        open_items=partial(open_items, graph=context.graph, backups=context.backups),
+        mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
+    )
+    task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads)
+    channels = {edge: i for i, edge in enumerate(stage.leaving)}
+    for edge, out in task.run(arriving):
+        yield leaving.join(channels[edge], out)
+    context.report([*task.progress, *task.ranges])
+
+
+def open_shard(context: RunContext, stage: Stage, operator: Operator, index: int) -> OpenOperator:
+    """A shard of the stage's, mapped anew only if it is not mapped yet or its memory was lost."""
+    place = (context.run, operator.name, index)
+    opened = _OPEN.pop(place, None)
+    if opened is not None and not opened.shard.current():
+        opened.close()
+        opened = None
+    if opened is None:
+        _let_go_of_lost()
+        opened = OpenOperator(
+            operator,
+            graph=context.graph,
+            index=index,
+            state=Path(context.state),
+            backups=context.backups,
+            observe=context.observe,
+            reached=partial(reach_of, context.checkpoint),
+        )
+    _OPEN[place] = opened
+    # Those of this stage were asked for last, so they are never among the ones that are closed.
+    while len(_OPEN) > max(_OPEN_MAX, len(stage.operators)):
+        _OPEN.popitem(last=False)[1].close()
+    return opened
+
+
+def _let_go_of_lost() -> None:
+    """Close shards whose memory is gone: while one stays mapped, the system cannot have its memory back."""
+    for place, opened in list(_OPEN.items()):
+        if not opened.shard.current():
+            del _OPEN[place]
+            opened.close()
 
 
 def portable(graph: CheckedGraph) -> CheckedGraph:
     """The graph without what only the driver can hold: data of sources, functions of sinks."""
-    from dataclasses import replace
-
-    from spillway.graph.graph import Exit
-    from spillway.graph.sinks import Discard
-
     empty: Any = None
     return replace(
         graph,

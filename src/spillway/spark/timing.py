@@ -8,10 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import ipc
-
 from spillway.backup import Step
+from spillway.files.arrow_files import table_bytes
+from spillway.files.durable import write_whole
 from spillway.graph.feeds import Generator, Trace
 from spillway.graph.graph import Graph
 from spillway.records.progress import ShardProgress
@@ -80,8 +79,7 @@ def in_memory(feed: Generator, folder: Path) -> Trace:
     for piece in range(feed.pieces):
         batch = feed.read(piece)
         rows_max = max(rows_max, batch.num_rows)
-        with pa.OSFile(str(folder / f"{piece:06d}.arrow"), "wb") as file, ipc.new_file(file, feed.schema) as writer:
-            writer.write_batch(batch)
+        write_whole(folder / f"{piece:06d}.arrow", table_bytes(batch))
     return Trace(folder, rows_per_piece=rows_max, pieces_per_batch=feed.pieces_per_batch)
 
 

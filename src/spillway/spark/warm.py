@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.graph.feeds import SEQ
-from spillway.operators import Count, CountMin, LatestJoin, Operator, RippleJoin, SlidingAggregate, Words
+from spillway.operators import Count, CountMin, LatestJoin, SlidingAggregate, Words
+from spillway.operators.operator import Operator
 from spillway.operators.regression import learn, numbered
+from spillway.operators.ripple_join import RippleJoin
 from spillway.state import HashTable, KeySet, Matrix, Shard, Vector
 
 _TUPLES = pa.RecordBatch.from_pydict(

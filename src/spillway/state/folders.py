@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from spillway.errors import StateMemoryError
+from spillway.files.durable import write_whole
 from spillway.state.locks import LOCK
 from spillway.state.memory import memory_error
 
@@ -97,7 +98,8 @@ def release(folder: Path) -> None:
     """End this process's claim on ``folder``: the run has ended, and what can be resumed stays."""
     owner = look_at(folder).owner
     if owner is not None and owner.pid == os.getpid():
-        _write_owner(folder, replace(owner, pid=0, pid_started=0))
+        with suppress(StateMemoryError):  # without room for another note the claim ends with this process
+            _write_owner(folder, replace(owner, pid=0, pid_started=0))
 
 
 def other_user(folder: Path) -> Owner | None:
@@ -148,7 +150,7 @@ def kept_memory(root: Path) -> Kept:
 def _write_owner(folder: Path, owner: Owner) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / _OWNER).write_text(json.dumps(asdict(owner)))
+        write_whole(folder / _OWNER, json.dumps(asdict(owner)).encode())
     except OSError as error:
         raise memory_error(folder / _OWNER, error) from error
 

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from spillway.state.compiled import compiled
+
 SHARDING_SEED = np.uint64(42)
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -75,7 +77,7 @@ def _xxh64_half_word(word: Any, seed: Any) -> Any:
     return _avalanche(h)
 
 
-@njit(cache=True)
+@compiled
 def xxh64_bytes(data: Any, start: int, end: int, seed: Any) -> Any:
     """XXH64 of ``data[start:end]``."""
     length = end - start
@@ -109,19 +111,19 @@ def xxh64_bytes(data: Any, start: int, end: int, seed: Any) -> Any:
     return _avalanche(h)
 
 
-@njit(cache=True)
+@compiled
 def _chain_words(words: Any, seeds: Any) -> None:
     for i in range(words.size):
         seeds[i] = _xxh64_word(_U64(words[i]), seeds[i])
 
 
-@njit(cache=True)
+@compiled
 def _chain_half_words(words: Any, seeds: Any) -> None:
     for i in range(words.size):
         seeds[i] = _xxh64_half_word(_U64(words[i]) & _U64(0xFFFFFFFF), seeds[i])
 
 
-@njit(cache=True)
+@compiled
 def _chain_strings(data: Any, offsets: Any, seeds: Any) -> None:
     for i in range(seeds.size):
         seeds[i] = xxh64_bytes(data, offsets[i], offsets[i + 1], seeds[i])
@@ -159,14 +161,14 @@ def mix(key: Any) -> Any:
     return h ^ (h >> _U64(31))
 
 
-@njit(cache=True)
+@compiled
 def hash_strings(data: Any, offsets: Any, seed: Any, out: Any) -> None:
     """XXH64 of each string, as a signed number: the 64-bit name under which a table keeps it."""
     for i in range(out.size):
         out[i] = np.int64(xxh64_bytes(data, offsets[i], offsets[i + 1], seed))
 
 
-@njit(cache=True)
+@compiled
 def hash_rows(table: Any, seeds: Any, out: Any) -> None:
     """XXH64 of each row of a two-dimensional byte array, row ``i`` under ``seeds[i]``: chunk checksums."""
     for i in range(out.size):

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from spillway.state.arithmetic import difference, total, wrapped
+from spillway.state.compiled import compiled
 from spillway.state.hashing import mix
 from spillway.state.prefetch import AHEAD, prefetch
 
@@ -35,7 +36,7 @@ UNMEASURED, L1, L2, MAX = 0, 1, 2, 3
 DONE, INDEX_FULL, KEYS_FULL = 0, 1, 2
 
 
-@njit(cache=True)
+@compiled
 def touch(live: Any, undo: Any, undo_count: int, chunks: Any, cells: Any, epoch: int, undo_length: int) -> int:
     """Save every chunk that holds one of ``cells`` and was not saved in this epoch; return the new count.
 
@@ -62,7 +63,7 @@ def touch(live: Any, undo: Any, undo_count: int, chunks: Any, cells: Any, epoch:
     return undo_count
 
 
-@njit(cache=True)
+@compiled
 def restore(live: Any, undo: Any, undo_count: int) -> None:
     """Put the saved chunks back."""
     for i in range(undo_count):
@@ -71,7 +72,7 @@ def restore(live: Any, undo: Any, undo_count: int) -> None:
             live[first + j] = undo[i, 1 + j]
 
 
-@njit(cache=True)
+@compiled
 def touched_cells(chunks: Any, ids: Any, epoch: int, out: Any) -> int:
     """The cells touched in this epoch, among the given chunks, in the order given; returns how many."""
     count = 0
@@ -110,7 +111,7 @@ def _counted(gap: float, difference: float, metric: int) -> float:
     return gap
 
 
-@njit(cache=True)
+@compiled
 def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int) -> None:
     """Recompute, for the given chunks, how far they are from their saved copy.
 
@@ -146,7 +147,7 @@ def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int)
         gaps[chunk] = gap
 
 
-@njit(cache=True)
+@compiled
 def add_at(live: Any, cells: Any, amounts: Any) -> int:
     """Add the amounts to the cells, one after the other; returns -1.
 
@@ -163,7 +164,7 @@ def add_at(live: Any, cells: Any, amounts: Any) -> int:
     return -1
 
 
-@njit(cache=True)
+@compiled
 def set_at(live: Any, cells: Any, values: Any) -> None:
     for i in range(cells.size):
         live[cells[i]] = values[i]
@@ -189,7 +190,7 @@ def _position(entry: Any) -> Any:
     return (entry & _LOW) - 1
 
 
-@njit(cache=True)
+@compiled
 def rebuild_index(index: Any, keys: Any, count: int) -> None:
     """Enter the keys at positions 0 … count-1 into an empty index, in that order."""
     mask = np.uint64(index.size - 1)
@@ -201,7 +202,7 @@ def rebuild_index(index: Any, keys: Any, count: int) -> None:
         index[slot] = _entry(mixed, position)
 
 
-@njit(cache=True)
+@compiled
 def purge_index(index: Any, count: int) -> None:
     """Forget every position at or beyond ``count``.
 
@@ -234,7 +235,7 @@ def _fetch_ahead(index: Any, keys: Any, wanted: Any, i: int, mask: Any) -> None:
             prefetch(keys, _position(entry))
 
 
-@njit(cache=True)
+@compiled
 def find_integers(index: Any, keys: Any, wanted: Any, positions: Any) -> None:
     """The position of each wanted key, or -1."""
     mask = np.uint64(index.size - 1)
@@ -253,7 +254,7 @@ def find_integers(index: Any, keys: Any, wanted: Any, positions: Any) -> None:
         positions[i] = position
 
 
-@njit(cache=True)
+@compiled
 def insert_integers(index: Any, load_max: int, keys: Any, count: int, wanted: Any, start: int, positions: Any) -> Any:
     """Positions of ``wanted[start:]``, entering new keys; returns (status, next start, count).
 
@@ -285,7 +286,7 @@ def insert_integers(index: Any, load_max: int, keys: Any, count: int, wanted: An
     return DONE, wanted.size, count
 
 
-@njit(cache=True)
+@compiled
 def find_strings(
     index: Any, keys: Any, ends: Any, heap: Any, hashes: Any, data: Any, offsets: Any, positions: Any
 ) -> None:
@@ -309,7 +310,7 @@ def find_strings(
         positions[i] = position
 
 
-@njit(cache=True)
+@compiled
 def insert_strings(
     index: Any,
     load_max: int,
@@ -357,7 +358,7 @@ def insert_strings(
     return DONE, hashes.size, count
 
 
-@njit(cache=True)
+@compiled
 def gather_strings(heap: Any, ends: Any, positions: Any, data: Any, offsets: Any) -> None:
     """Copy the strings at ``positions`` into one Arrow buffer; ``offsets`` is already filled in."""
     for i in range(positions.size):

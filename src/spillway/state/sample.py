@@ -4,7 +4,7 @@ Whether a tuple is kept follows from the seed and its ``seq`` alone, so a batch 
 another, samples the same tuples, and a tuple offered twice is chosen twice or not at all. Let u(seed, seq) be 53 bits
 of a 64-bit mixture of both, as a fraction of 2^53. Then
 
-    tuple kept  <=>  u(seed, seq) < rate        Pr[kept] = rate        for a seed drawn at random
+    tuple kept  <=>  u(seed, seq) < rate        Pr[kept] = rate        for a seed chosen at random
 
 Samples with different seeds are independent for every practical purpose, those with the same seed are the same: two
 streams that are joined want two seeds. Under a given seed a larger rate keeps a superset.
@@ -15,10 +15,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.errors import GraphError, InputError
-from spillway.given import check_whole
+from spillway.given import check_whole, is_number
+from spillway.state.compiled import compiled
 from spillway.state.hashing import mix
 from spillway.state.keys import Int64s, Keys, KeyType
 from spillway.state.primitives import HashTable, Primitive
@@ -42,8 +42,7 @@ class Sample(Primitive):
     _table: HashTable
 
     def __init__(self, *, rate: float = 0.1, key: KeyType = "int64", seed: int = 1) -> None:
-        given: object = rate
-        if isinstance(given, bool) or not (isinstance(given, int | float) and 0 < given <= 1):
+        if not is_number(rate, above=0, most=1):
             raise GraphError(f"Sample: rate is the part of all tuples to keep, above 0 and at most 1; got {rate!r}.")
         check_whole("Sample: seed", seed, least=0)
         if seed > _SEED_MAX:
@@ -100,14 +99,14 @@ class Sample(Primitive):
         self._table = self._table.bind(shard, name, operator=self._operator)
 
 
-@njit(cache=True)
+@compiled
 def _choose(seqs: Any, seed: Any, rate: float, positions: Any) -> int:
     """Positions of the tuples to keep; returns how many."""
     offset = mix(seed + _GOLDEN)
     count = 0
     for i in range(seqs.size):
-        drawn = mix(offset + (np.uint64(seqs[i]) + np.uint64(1)) * _GOLDEN) >> np.uint64(11)
+        chosen = mix(offset + (np.uint64(seqs[i]) + np.uint64(1)) * _GOLDEN) >> np.uint64(11)
         positions[count] = i
-        if np.float64(drawn) * 2.0**-53 < rate:
+        if np.float64(chosen) * 2.0**-53 < rate:
             count += 1
     return count

@@ -13,7 +13,8 @@ a ring has stride cells; so rows follow their counts, and only those are measure
 
 which other tuples then enter as they would have then. (Were rows saved without their count, the next ones would
 overwrite the newest instead of the oldest, and a ring would hold rows of the future of its count.) A backup that was
-damaged can still give such a mixture, where a chunk had to be taken from an older one: ``sort_rows``.
+damaged can still give such a mixture, where a chunk had to be taken from an older one: ``Operator.mend`` and
+``sort_rows``.
 
 >>> Window(5, 2, key="string").describe()
 'Window(5x2,string,l1)'
@@ -24,10 +25,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from spillway.errors import GraphError, StateError, StateMemoryError
 from spillway.state.arrays import Cells, Int64s
+from spillway.state.compiled import compiled
 from spillway.state.index import KeyIndex
 from spillway.state.keys import Keys, KeyType
 from spillway.state.primitives import CELLS_MAX, Metric, Primitive, check_choice
@@ -183,7 +184,7 @@ class _Groups:
         self._cells.keep((positions[:, None] * self._stride + np.arange(self._stride)).ravel())
 
 
-@njit(cache=True)
+@compiled
 def _push(rings: Any, counts: Any, groups: Any, values: Any) -> None:
     rows = rings.shape[1]
     for i in range(groups.size):
@@ -192,7 +193,7 @@ def _push(rings: Any, counts: Any, groups: Any, values: Any) -> None:
         counts[group] += 1
 
 
-@njit(cache=True)
+@compiled
 def _copy_newest(rings: Any, counts: Any, groups: Any, out: Any, held: Any) -> None:
     rows = rings.shape[1]
     for i in range(groups.size):
@@ -205,7 +206,7 @@ def _copy_newest(rings: Any, counts: Any, groups: Any, out: Any, held: Any) -> N
             out[i, j] = rings[group, (total - held[i] + j) % rows]
 
 
-@njit(cache=True)
+@compiled
 def _find_unsorted(rings: Any, counts: Any, column: int, out: Any) -> int:
     """The groups whose rows do not ascend in a column from the oldest on, or have zero after or before less."""
     rows = rings.shape[1]

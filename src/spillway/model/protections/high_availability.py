@@ -9,6 +9,7 @@ their way at once, and *at most one replica of a group is active in any marking*
 from dataclasses import dataclass
 from typing import ClassVar
 
+from spillway.errors import ModelError
 from spillway.model.construction import Building
 from spillway.model.copies import CopyPlaces
 from spillway.model.flow import Flow
@@ -17,7 +18,6 @@ from spillway.model.protections.technique import Technique
 from spillway.model.zero_or_one import both, negated
 from spillway.san.distributions import Deterministic
 from spillway.san.expressions import Number, expression, total
-from spillway.san.refusal import ModelError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ deterministic replicas do not. So the output is a little larger than that of one
 from dataclasses import dataclass
 from typing import ClassVar
 
+from spillway.errors import ModelError
 from spillway.model.construction import Building
 from spillway.model.flow import Flow
 from spillway.model.layout import WHOLE, Layout
 from spillway.model.protections.technique import Technique
 from spillway.san.distributions import Deterministic
-from spillway.san.refusal import ModelError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ def _run_through(graph: Graph, backups: Path, *, after: set[int], watched: str, 
         while run.step():
             if run.batch - 1 not in after:
                 continue
-            for row in run.progress:
+            for row in run.records():
                 if row.operator == watched and row.batch == run.batch - 1:
                     lost[row.shard] = snapshot(run.shard(watched, row.shard))
                     bounds[row.shard] = row.threshold + _compensation(run.shard(watched, row.shard), items, failures)
@@ -148,7 +148,7 @@ def _run_through(graph: Graph, backups: Path, *, after: set[int], watched: str, 
             failures += 1
         return Outcome(
             out=run.result("out"),
-            progress=run.progress,
+            progress=run.records(),
             failures=len(after),
             items_lost=sum(feed.lost.values()),
             items_lost_max=items,

@@ -19,6 +19,7 @@ import pyarrow.json
 from pyarrow import ipc
 
 from spillway.errors import InputError
+from spillway.given import is_whole
 from spillway.receiver.wire.compression import is_compressed
 from spillway.receiver.wire.schema import PUNCTUATION, TYPES, ItemSchema
 
@@ -205,10 +206,9 @@ def _fitting(value: Any, column: pa.Field) -> Any:
         fits = isinstance(value, bool)
     elif pa.types.is_integer(kind):
         half = 1 << (kind.bit_width - 1)
-        fits = isinstance(value, int) and not isinstance(value, bool) and -half <= value < half
+        fits = is_whole(value, least=-half, most=half - 1)
     elif pa.types.is_floating(kind):
-        fits = isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool))
-        fits = fits and (isinstance(value, float) or abs(value) < 1e308)
+        fits = isinstance(value, float) or (is_whole(value) and abs(value) < 1e308)
     else:
         fits = isinstance(value, str)
         try:

@@ -23,6 +23,7 @@ import struct
 from typing import Any
 
 from spillway.errors import InputError
+from spillway.given import is_whole
 
 VERSION = 1
 HELLO_BYTES_MAX = 8192
@@ -71,7 +72,7 @@ def parse_object(data: bytes, who: str) -> dict[str, Any]:
 def whole(value: dict[str, Any], name: str, *, default: int | None = None, most: int = NUMBER_MAX) -> int:
     """A whole number of zero or more, from an object that came from outside."""
     number = value.get(name, default)
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
+    if not is_whole(number, least=0, most=most):
         raise InputError(f"{name!r} should be a whole number, 0 to {most}; got {str(number)[:40]}.")
     return number
 

@@ -13,7 +13,7 @@ import pytest
 from tests.receiver.serving import TOKEN, Served, options, serving
 
 from spillway.errors import InputError, SetupError
-from spillway.files.folders import LocalFiles
+from spillway.files.folders import LocalFolder
 from spillway.receiver import ItemReader, Sender
 from spillway.receiver.wire.frames import ITEMS_JSON, hello_line, items_frame
 
@@ -161,14 +161,14 @@ def test_many_single_items_do_not_cost_more_memory_than_the_limit(tmp_path: Path
 
 
 def test_a_full_disk_stops_acknowledgement_and_is_said_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, full = LocalFiles.write, threading.Event()
+    write, full = LocalFolder.write, threading.Event()
 
-    def perhaps(files: LocalFiles, name: str, data: Any) -> None:
+    def perhaps(files: LocalFolder, name: str, data: Any) -> None:
         if full.is_set() and name.startswith("items-"):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(files, name, data)
 
-    monkeypatch.setattr(LocalFiles, "write", perhaps)
+    monkeypatch.setattr(LocalFolder, "write", perhaps)
     said: list[str] = []
     with (
         serving(options(tmp_path, items=200, unacked=1000), said) as served,

@@ -14,7 +14,7 @@ from tests.operators.running import feed_of, running, tuples
 from spillway.errors import GraphError
 from spillway.graph import Approximate, Checkpoint, Exact, Graph, Memory, Nothing, Protection
 from spillway.graph.feeds import BEFORE_ALL
-from spillway.operators.joining import RippleJoin, SumEstimates
+from spillway.operators.ripple_join import RippleJoin, SumEstimates
 from spillway.state.sample import Sample
 
 Side = list[list[tuple[str, int]]]  # the keys of the tuples of each batch

@@ -41,6 +41,8 @@ from spillway.state.fitting import MOST, does_not_fit
 from spillway.state.sample import Sample
 from spillway.state.tally import Tally
 
+__all__ = ["RippleJoin", "SumEstimates"]
+
 Int64s = npt.NDArray[np.int64]
 
 ESTIMATE = pa.schema(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.backup.bench import KilledError
 
-from spillway.files.folders import Files, LocalFiles, RemoteFiles, open_files
+from spillway.files.folders import Folder, LocalFolder, RemoteFolder, open_folder
 from spillway.soak.faulty_files import FaultyFiles, Trap
 
 
@@ -25,38 +25,38 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def files(root: str) -> Files:
-    return open_files(root, "graph", "operator", "0000-of-0002")
+def files(root: str) -> Folder:
+    return open_folder(root, "graph", "operator", "0000-of-0002")
 
 
 def test_a_local_address_is_opened_as_local_files(tmp_path: Path) -> None:
-    assert isinstance(open_files(str(tmp_path)), LocalFiles)
-    assert isinstance(open_files(f"file://{tmp_path}"), LocalFiles)
-    assert isinstance(open_files("memory://somewhere"), RemoteFiles)
-    assert open_files(f"file://{tmp_path}", "a", "b").place == str(tmp_path / "a" / "b")
-    assert "somewhere/a/b" in open_files("memory://somewhere", "a", "b").place
+    assert isinstance(open_folder(str(tmp_path)), LocalFolder)
+    assert isinstance(open_folder(f"file://{tmp_path}"), LocalFolder)
+    assert isinstance(open_folder("memory://somewhere"), RemoteFolder)
+    assert open_folder(f"file://{tmp_path}", "a", "b").place == str(tmp_path / "a" / "b")
+    assert "somewhere/a/b" in open_folder("memory://somewhere", "a", "b").place
 
 
 @pytest.mark.parametrize("data", [b"", b"some bytes", bytes(range(256)) * 5000, pa.py_buffer(b"an Arrow buffer")])
-def test_what_is_written_is_read(files: Files, data: Any) -> None:
+def test_what_is_written_is_read(files: Folder, data: Any) -> None:
     files.write("one", data)
     assert files.read("one") == bytes(data)
 
 
-def test_names_are_sorted_and_a_missing_folder_has_none(files: Files) -> None:
+def test_names_are_sorted_and_a_missing_folder_has_none(files: Folder) -> None:
     assert files.names() == []
     for name in ("b", "c", "a"):
         files.write(name, b"")
     assert files.names() == ["a", "b", "c"]
 
 
-def test_a_second_opening_sees_the_same_files(root: str, files: Files) -> None:
+def test_a_second_opening_sees_the_same_files(root: str, files: Folder) -> None:
     files.write("one", b"1")
-    assert open_files(root, "graph", "operator", "0000-of-0002").read("one") == b"1"
-    assert open_files(root, "graph", "operator", "0001-of-0002").names() == []
+    assert open_folder(root, "graph", "operator", "0000-of-0002").read("one") == b"1"
+    assert open_folder(root, "graph", "operator", "0001-of-0002").names() == []
 
 
-def test_removing_a_missing_file_is_no_error(files: Files) -> None:
+def test_removing_a_missing_file_is_no_error(files: Folder) -> None:
     files.remove("never written")
     files.write("one", b"1")
     files.remove("one")
@@ -64,12 +64,12 @@ def test_removing_a_missing_file_is_no_error(files: Files) -> None:
     assert files.names() == []
 
 
-def test_reading_a_missing_file_says_so(files: Files) -> None:
+def test_reading_a_missing_file_says_so(files: Folder) -> None:
     with pytest.raises(FileNotFoundError):
         files.read("never written")
 
 
-def test_half_written_files_are_not_seen_and_are_swept(files: Files) -> None:
+def test_half_written_files_are_not_seen_and_are_swept(files: Folder) -> None:
     for name in ("one", "two", ".part-one", ".part-three"):
         files.write(name, b"")
     assert files.names() == ["one", "two"]
@@ -79,7 +79,7 @@ def test_half_written_files_are_not_seen_and_are_swept(files: Files) -> None:
         files.read(".part-three")
 
 
-def test_tidying_a_missing_folder_is_no_error(files: Files) -> None:
+def test_tidying_a_missing_folder_is_no_error(files: Folder) -> None:
     files.tidy(lambda name: True)
 
 
@@ -99,7 +99,7 @@ def test_a_local_file_is_synced_before_it_gets_its_name_and_the_folder_after(
 
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(os, "replace", note_rename)
-    files = LocalFiles(tmp_path / "a" / "b")
+    files = LocalFolder(tmp_path / "a" / "b")
     files.write("one", b"1")
     assert told == ["sync .", "sync a", "sync a/b/.part-one", "rename to one", "sync a/b"]
     told.clear()
@@ -109,7 +109,7 @@ def test_a_local_file_is_synced_before_it_gets_its_name_and_the_folder_after(
 
 @pytest.mark.parametrize("call", ["write", "fsync", "replace"])
 def test_a_local_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    files = LocalFiles(tmp_path)
+    files = LocalFolder(tmp_path)
     files.write("one", b"1")
 
     def refuse(*arguments: Any) -> None:
@@ -125,7 +125,7 @@ def test_a_local_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: py
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, view: write(descriptor, view[:7]))
-    LocalFiles(tmp_path).write("one", bytes(range(100)))
+    LocalFolder(tmp_path).write("one", bytes(range(100)))
     assert (tmp_path / "one").read_bytes() == bytes(range(100))
 
 
@@ -133,7 +133,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("done", [False, True])
 def test_a_remote_write_that_dies_leaves_the_file_whole_or_unseen(operation: int, done: bool) -> None:
     disk = FaultyFiles(name="dies")
-    files = open_files(disk.address)
+    files = open_folder(disk.address)
     files.write("one", b"1")
     disk.arm(Trap(operation=operation, done=done, error=KilledError))
     with pytest.raises(KilledError):

@@ -1,0 +1,74 @@
+"""A graph that was found well-formed, frozen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from spillway.graph.declaration import Declaration
+from spillway.graph.nodes import Edge, Exit, Source, Stream
+from spillway.graph.windows import MARKS, Hopping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedGraph:
+    """A well-formed graph: what runtimes work from."""
+
+    name: str
+    shards: int
+    sources: Mapping[str, Source]
+    operators: Mapping[str, Declaration]
+    exits: Mapping[str, Exit]
+    edges: tuple[Edge, ...]
+    schemas: Mapping[Stream, pa.Schema]
+    order: tuple[str, ...]  # operators, every one after those it reads from
+
+    def shards_of(self, operator: str) -> int:
+        """How many: as declared, or as the graph has by default if there is a key; otherwise one."""
+        declaration = self.operators[operator]
+        return declaration.shards or (self.shards if declaration.key else 1)
+
+    def schema_of(self, edge: Edge) -> pa.Schema:
+        """What travels on an edge."""
+        return MARKS if edge.marks else self.schemas[edge.stream]
+
+    def feedback_into(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.node == node and edge.feedback]
+
+    def feedback_out_of(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.stream.node == node and edge.feedback]
+
+    def marks_into(self, node: str) -> list[Edge]:
+        """The punctuation that an operator with hopping windows gets beside its tuples."""
+        operator = self.operators.get(node)
+        if operator is None or not isinstance(operator.windowing, Hopping):
+            return []
+        return [replace(edge, marks=True) for edge in self.into(node)]
+
+    def into(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.node == node and not edge.feedback]
+
+    def out_of(self, node: str) -> list[Edge]:
+        return [edge for edge in self.edges if edge.stream.node == node and not edge.feedback]
+
+    def output_schemas(self, operator: str) -> Mapping[str, pa.Schema]:
+        return {port: self.schemas[Stream(operator, port)] for port in self.operators[operator].outputs}
+
+    def downstream_outputs_max(self, operator: str) -> float:
+        """The most tuples at any one sink that one output tuple of ``operator`` can cause, or 1: β^(m-i) of a pipeline.
+
+        A tuple goes to everything that reads its port, so paths that meet again at a sink add up.
+        """
+        return max(1.0, *(self._outputs_max(operator, sink) for sink in self.exits))
+
+    def _outputs_max(self, operator: str, sink: str) -> float:
+        """The most tuples at ``sink`` that one output tuple of ``operator`` can cause, by whichever port it leaves."""
+        most = {sink: 1.0}  # tuples at the sink that one tuple arriving at a node can cause
+        for name in reversed(self.order):
+            by_port = dict.fromkeys(self.operators[name].outputs, 0.0)
+            for edge in self.out_of(name):
+                by_port[edge.stream.port] += most.get(edge.node, 0.0)
+            if name == operator:
+                return max(by_port.values())
+            most[name] = max(by_port.values()) * self.operators[name].outputs_per_tuple_max
+        raise KeyError(operator)

@@ -1,0 +1,82 @@
+"""What a graph consists of: where tuples enter, what is done with them, where they leave, and the streams between."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from spillway.graph.declaration import Declaration
+from spillway.graph.feeds import SEQ, Feed
+from spillway.graph.sinks import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What leaves an output port."""
+
+    node: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.node}.{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A stream going to an input port, or the punctuation that goes with it."""
+
+    stream: Stream
+    node: str
+    port: str
+    feedback: bool = False
+    durable: bool = False  # feedback that survives the loss of memory
+    marks: bool = False  # not the tuples, but which windows they belong to: see graph.windows
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where tuples enter: a feed, or a streaming DataFrame."""
+
+    name: str
+    data: Any
+    schema: pa.Schema
+    seq: str
+
+    @property
+    def feed(self) -> Feed | None:
+        return self.data if is_feed(self.data) else None
+
+    def columns_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What was read, with the columns in the order of the schema and the numbering one renamed."""
+        columns = [batch[self.seq if column.name == SEQ else column.name] for column in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Where a stream leaves."""
+
+    name: str
+    sink: Sink
+
+
+Node = Source | Declaration | Exit
+
+
+class Drawn(Protocol):
+    """A graph as far as it has been drawn, well-formed or not."""
+
+    name: str
+    shards: int
+
+    @property
+    def nodes(self) -> Mapping[str, Node]: ...
+
+    @property
+    def edges(self) -> tuple[Edge, ...]: ...
+
+
+def is_feed(data: Any) -> bool:
+    """Whether a source's data is a trace or a generator, and no DataFrame."""
+    return hasattr(data, "read") and hasattr(data, "pieces_per_batch")

@@ -1,0 +1,1 @@
+"""Fault models, one file each; `spillway.inject.models` finds them."""

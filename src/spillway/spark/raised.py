@@ -1,0 +1,61 @@
+"""Errors on their way through Spark, which hands on nothing but their text.
+
+A task that fails reaches the driver as a printed traceback. So an error of ours takes along all that it is made of (its
+class, its message, the fields its class declares) as a note, which Python prints below the message, and the driver
+makes the error anew from that. Of any other error the sentence that matters is picked from the print.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from spillway import errors
+from spillway.errors import RunError, SpillwayError, rebuild
+
+_NOTE = "as written down by spillway: "
+_NOTED = re.compile(rf"^\W*{_NOTE}(\{{.*\}})\s*$", re.MULTILINE)
+_RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
+_RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
+_RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
+# What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
+_DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Python worker exited unexpectedly")
+
+
+@contextmanager
+def written_down() -> Iterator[None]:
+    """Around what Spark calls: an error of ours that leaves it can be made anew from its print."""
+    try:
+        yield
+    except SpillwayError as error:
+        if getattr(errors, type(error).__name__, None) is type(error):  # the driver may not know a user's own kinds
+            fields = {name: value for name, value in vars(error).items() if name != "__notes__"}
+            made_of = {"class": type(error).__name__, "message": str(error), "fields": fields}
+            error.add_note(_NOTE + json.dumps(made_of, default=str))  # a field that has no JSON must not hide the error
+        raise
+
+
+def as_ours(error: Exception, outcome: str) -> SpillwayError:
+    """The error of ours that stopped the query, as it was raised; or else one sentence of what Spark tells."""
+    text = str(error)
+    noted = _NOTED.findall(text)
+    if noted:
+        made_of: dict[str, Any] = json.loads(noted[-1])
+        return rebuild(getattr(errors, made_of["class"]), (made_of["message"],), made_of["fields"])
+    raised = _RAISED.findall(text)
+    if raised:
+        name, message = raised[-1]
+        return rebuild(getattr(errors, name, RunError), (message.strip(),), {})
+    by_user = _RAISED_BY_USER.findall(text)
+    if by_user:
+        return RunError(f"{outcome}: {by_user[-1]}")
+    if _DIED.search(text):
+        return RunError(
+            f"{outcome}: one of Spark's Python processes died. Run it again, with the same checkpoint= if it had one: "
+            f"what was committed is not lost. If it dies again, the system's log may say why; often memory was short."
+        )
+    by_java = _RAISED_BY_JAVA.findall(text) if isinstance(error, Py4JError) else []
+    return RunError(f"{outcome}: {by_java[0] if by_java else text.strip().splitlines()[0]}")

@@ -1,0 +1,56 @@
+"""Errors that come back from Spark as text are those that were raised."""
+
+import traceback
+from typing import Any, get_type_hints
+
+import pytest
+
+from spillway import errors
+from spillway.errors import BoundLostError, InputError, RunError, SpillwayError
+from spillway.spark.raised import as_ours, written_down
+
+EXAMPLES: dict[type, Any] = {str: "the disk\nis full", int: 3}
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SpillwayError)]
+
+
+def printed(error: Exception, *, noted: bool = True) -> str:
+    """What Spark tells of an error that a task raised."""
+    try:
+        if noted:
+            with written_down():
+                raise error
+        raise error
+    except Exception as raised:
+        return "org.apache.spark.api.python.PythonException: " + "".join(traceback.format_exception(raised))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_kind_comes_back_with_its_message_and_its_fields(kind: type[SpillwayError]) -> None:
+    fields = {name: EXAMPLES[hint] for name, hint in get_type_hints(kind).items()}
+    raised = errors.rebuild(kind, ("operator 'flows' wants «more»:\nfar more",), dict(fields))
+    found = as_ours(Exception(printed(raised)), "Spark stopped the run")
+    assert type(found) is kind
+    assert str(found) == "operator 'flows' wants «more»:\nfar more"
+    assert vars(found) == fields
+
+
+def test_some_kind_has_fields() -> None:
+    assert any(get_type_hints(kind) for kind in KINDS)
+
+
+def test_the_error_that_was_raised_last_counts() -> None:
+    cause = BoundLostError(operator="flows", shard=3, reason="the disk is full")
+    text = printed(cause) + printed(InputError("no such column"))
+    assert isinstance(as_ours(Exception(text), "Spark stopped the run"), InputError)
+
+
+def test_one_without_a_note_is_known_by_its_sentence() -> None:
+    found = as_ours(Exception(printed(InputError("no such column"), noted=False)), "Spark stopped the run")
+    assert isinstance(found, InputError) and str(found) == "no such column"
+
+
+def test_a_users_own_kind_is_told_in_one_sentence() -> None:
+    own = type("InputError", (SpillwayError,), {})  # not the one of that name that the driver knows
+    found = as_ours(Exception(printed(own("no such luck"))), "Spark stopped the run")
+    assert type(found) is RunError
+    assert str(found).startswith("Spark stopped the run: ") and str(found).endswith("InputError: no such luck")
