@@ -11,7 +11,7 @@
     │   ├── ForeignBackupError   the backups were written by another graph, or mean something else
     │   └── NewerFormatError     the backups were written in a newer format than this version reads
     ├── ModelError               a net, a measure or a parameter of a model that may not run
-    ├── RunError                 a run on Spark failed
+    ├── RunError                 a run failed, or cannot begin as it was asked for
     └── SetupError               this machine lacks something Spillway needs, such as Java
 
 And one warning, ``RecordsWarning``: a run goes on though its records cannot be written.
@@ -95,7 +95,7 @@ class ModelError(SpillwayError):
 
 
 class RunError(SpillwayError):
-    """A run on Spark failed."""
+    """A run failed, or cannot begin as it was asked for; a process that performs a part of it died."""
 
 
 class SetupError(SpillwayError):

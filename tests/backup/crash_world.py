@@ -19,7 +19,7 @@ from spillway.engine.opened import OpenOperator
 from spillway.soak.judge import in_order
 from spillway.state import HashTable, KeySet, Sample, Vector, Window
 from spillway.state.conformance import metric_distance
-from spillway.state.folders import wipe
+from spillway.state.folders import claim, wipe
 from spillway.state.header import NONE, Word
 
 NAME = "everything"
@@ -272,6 +272,7 @@ def after_kill(world: World, still: Still, starts: dict[int, Files], folder: Pat
     before = starts[still.batch]
     assert files_below(folder).keys() == before.keys()
     lay_over(folder, before, still.files)
+    claim(folder / "state", graph="crash")  # as whoever drives that process does first
     return run
 
 

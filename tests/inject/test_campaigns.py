@@ -16,7 +16,7 @@ from tests.inject.small import Running, bargain, campaign, ticks
 from spillway.errors import GraphError, InputError, RunError, SpillwayError
 from spillway.graph import Discard, Graph
 from spillway.inject import Assumed, plan, run_campaign
-from spillway.inject.trial_maker import TrialMaker, survey
+from spillway.inject.trial_maker import TrialMaker, tuples_and_rates
 from spillway.operators import Select, Union
 from spillway.parallel import Processes, ThisProcess
 from spillway.records.campaign_rows import AffectedKey, TrialKey
@@ -101,7 +101,7 @@ def test_lengths_are_those_of_the_target_at_its_measured_rate() -> None:
 
 
 def test_rates_are_measured_from_the_times_of_tuples() -> None:
-    tuples, rates = survey(bargain().checked())
+    tuples, rates = tuples_and_rates(bargain().checked())
     assert tuples == 8_000
     assert 300 < rates["average"] < 600 and rates["peak"] >= rates["average"]
 
@@ -261,7 +261,7 @@ def test_a_score_that_cannot_be_used_leaves_no_result(tmp_path: Path, score: obj
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"model": "fire"}, "no fault model 'fire'"),
+        ({"model": "fire"}, "Campaign 'small': There is no fault model 'fire'; there are "),
         ({"model": "corruption"}, "does not fit"),
         ({"golden_repetitions": 1}, "at least as many golden runs"),
         ({"offsets": ()}, "at least one offset"),

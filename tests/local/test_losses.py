@@ -1,7 +1,7 @@
 """Windows, feedback and kept items through losses of memory and attempts cut short, on random schedules."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -77,10 +77,10 @@ def looped(protect: sw.Protection) -> Graph:
     return graph
 
 
-def disturbed(graph: Graph, folder: Path, seed: int, *, losses: float = 0.3) -> tuple[dict[str, list[object]], int]:
-    """Run to the end through losses of memory and attempts cut short; the rows, and how often memory was lost."""
+def disturbed(graph: Graph, folder: Path, seed: int, *, losses: float = 0.3) -> dict[str, list[object]]:
+    """The rows of a run to its end through losses of memory and attempts cut short; memory was lost for sure."""
     random = generator(seed, "losses")
-    lost = 0
+    wipes = cuts = 0
     cut: list[tuple[Step, str, int]] = []
     operators = [name for name, node in graph.nodes.items() if isinstance(node, sw.Operator)]
 
@@ -97,12 +97,16 @@ def disturbed(graph: Graph, folder: Path, seed: int, *, losses: float = 0.3) -> 
                 more = run.step()
             except CutShortError:
                 more = True
+                cuts += 1
             if not more:
                 break
             if random.random() < losses:
                 run.wipe()
-                lost += 1
-        return run.result("out").to_pydict(), lost
+                wipes += 1
+        recovered = {row.batch for row in run.records() if row.recovered}
+        assert wipes and recovered, f"seed {seed}: no memory was lost, so nothing is shown"
+        assert cuts or seed > 0, "the first schedule cuts attempts short, whatever the graph"
+        return run.result("out").to_pydict()
 
 
 def undisturbed(graph: Graph, folder: Path) -> dict[str, list[object]]:
@@ -115,33 +119,41 @@ EXACT = [sw.Exact(), sw.Exact(items=True), sw.UpstreamBackup(every=130), sw.Upst
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("drawn", [counted, looped])
+def test_without_protection_every_schedule_does_harm(
+    tmp_path: Path, drawn: Callable[[sw.Protection], Graph], seed: int
+) -> None:
+    """Otherwise the exact ones below would show nothing."""
+    assert disturbed(drawn(sw.Nothing()), tmp_path, seed) != undisturbed(drawn(sw.Nothing()), tmp_path)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protect", EXACT, ids=lambda protect: protect.describe())
 @pytest.mark.parametrize("window", [None, sw.Hopping(count=COUNT)], ids=["all", "hopping"])
 def test_exact_protections_lose_nothing(
     tmp_path: Path, protect: sw.Protection, window: sw.Windowing | None, seed: int
 ) -> None:
-    got, _ = disturbed(counted(protect, window), tmp_path, seed)
+    got = disturbed(counted(protect, window), tmp_path, seed)
     assert got == undisturbed(counted(protect, window), tmp_path)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protect", EXACT[:3], ids=lambda protect: protect.describe())
 def test_durable_feedback_survives(tmp_path: Path, protect: sw.Protection, seed: int) -> None:
-    got, _ = disturbed(looped(protect), tmp_path, seed)
+    got = disturbed(looped(protect), tmp_path, seed)
     assert got == undisturbed(looped(protect), tmp_path)
 
 
-@pytest.mark.parametrize("theta", [0.0, 12.0, 60.0])
+@pytest.mark.parametrize("theta", [0.0, 60.0, 240.0])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_hopping_window_has_its_own_theta(tmp_path: Path, theta: float, seed: int) -> None:
     """In every window no count is off by more than theta, however many failures came before it."""
     window = sw.Hopping(count=COUNT)
-    got, lost = disturbed(counted(sw.Approximate(theta=theta), window), tmp_path, seed, losses=0.6)
-    wanted = undisturbed(counted(sw.Approximate(theta=theta), window), tmp_path)
-    assert lost
-    found = last_counts(got)
-    for key, count in last_counts(wanted).items():
-        assert count - found.get(key, 0) <= theta, f"seed {seed}: {key}"
+    found = last_counts(disturbed(counted(sw.Approximate(theta=theta), window), tmp_path, seed, losses=0.6))
+    wanted = last_counts(undisturbed(counted(sw.Approximate(theta=theta), window), tmp_path))
+    missing = {key: count - found.get(key, 0) for key, count in wanted.items()}
+    assert 0 <= min(missing.values()) <= max(missing.values()) <= theta, f"seed {seed}: {missing}"
+    assert any(missing.values()) == (theta > 0), f"seed {seed}: a bound that nothing comes near was not put to the test"
 
 
 def last_counts(rows: dict[str, list[object]]) -> dict[tuple[object, int], int]:

@@ -72,8 +72,8 @@ def run_through_a_loss(protect: sw.Protection, folder: Path) -> tuple[sw.LocalRu
 
 def test_its_policy_says_when_it_is_backed_up_and_what_a_loss_costs(tmp_path: Path) -> None:
     run, held = run_through_a_loss(EveryFew(2), tmp_path)
-    assert [row.batch for row in run.progress if row.backup] == [1, 3, 5, 7]
-    (recovered,) = [row for row in run.progress if row.recovered]
+    assert [row.batch for row in run.records() if row.backup] == [1, 3, 5, 7]
+    (recovered,) = [row for row in run.records() if row.recovered]
     assert (recovered.batch, recovered.recovered_from, recovered.failures) == (LOST_AFTER, 3, 1)
     assert math.isinf(recovered.loss_max)
     assert held == set(range(BATCHES)) - {4}
@@ -81,7 +81,7 @@ def test_its_policy_says_when_it_is_backed_up_and_what_a_loss_costs(tmp_path: Pa
 
 def test_items_that_its_policy_wants_replayed_are_kept_and_replayed(tmp_path: Path) -> None:
     run, held = run_through_a_loss(EveryFew(3, items=True), tmp_path)
-    (recovered,) = [row for row in run.progress if row.recovered]
+    (recovered,) = [row for row in run.records() if row.recovered]
     assert (recovered.batch, recovered.recovered_from, recovered.loss_max) == (LOST_AFTER, 2, 0.0)
     assert held == set(range(BATCHES))
 

@@ -1,6 +1,7 @@
 """Tasks for the pools under test, and a leader to be killed."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -57,4 +58,6 @@ def lead(work: Callable[[Path], None], folder: Path, count: int) -> None:
 
 
 if __name__ == "__main__":
+    # Whoever runs the tests in the background of a shell has interrupts ignored, and so have its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     lead(endless, Path(sys.argv[1]), 2)

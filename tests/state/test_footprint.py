@@ -10,13 +10,20 @@ from spillway.seeds import generator
 from spillway.state import HashTable
 
 RAW_BYTES = 16  # an int64 key and an int64 number
-RATIO_MAX = 4.5
+RATIO_MAX = 4.1  # measured: 4.04, the worst, for one key more than fits the index of a small table
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
+
+
+def test_the_document_says_what_is_measured_here() -> None:
+    assert f"is at most {RATIO_MAX} times the raw\nkeys and values, from 10,000 keys on" in DESIGN.read_text()
 
 
 @pytest.mark.parametrize(
     "keys",
     [
         10_000,
+        12_289,  # one more than an index of 2^14 slots takes
+        24_577,
         98_304,  # as many as an index of 2^17 slots takes
         98_305,  # one more: the index has just doubled
         120_000,
@@ -24,7 +31,7 @@ RATIO_MAX = 4.5
         300_000,
     ],
 )
-def test_an_integer_table_takes_at_most_four_and_a_half_times_its_raw_size(keys: int, tmp_path: Path) -> None:
+def test_an_integer_table_takes_a_small_multiple_of_its_raw_size(keys: int, tmp_path: Path) -> None:
     opened = open_shard(tmp_path, table=HashTable(metric="max"))
     table, shard = opened["table"], opened.shard
     wanted = generator(5, "footprint", keys).permutation(keys).astype(np.int64)

@@ -162,6 +162,8 @@ class Campaign:
             return fault_model(self.model)(
                 targets=targets, offset=offset, length=length, at=at, seed=self.seed, **self.model_options
             )
+        except InputError as error:
+            raise InputError(f"Campaign {self.name!r}: {error}") from error
         except TypeError as error:
             raise InputError(f"Campaign {self.name!r}: fault model {self.model!r} does not fit ({error}).") from error
 

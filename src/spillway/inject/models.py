@@ -18,7 +18,8 @@ def _found() -> Mapping[str, type[Fault]]:
     for module in pkgutil.iter_modules(faults.__path__, f"{faults.__name__}."):
         for kind in vars(importlib.import_module(module.name)).values():
             if isinstance(kind, type) and issubclass(kind, Fault) and "model" in vars(kind):
-                assert models.setdefault(kind.model, kind) is kind, f"two fault models are called {kind.model!r}"
+                assert models.get(kind.model, kind) is kind, f"two fault models are called {kind.model!r}"
+                models[kind.model] = kind
     return MappingProxyType(models)
 
 

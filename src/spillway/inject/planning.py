@@ -10,7 +10,7 @@ from spillway.inject.campaign import AppInput, Campaign
 from spillway.inject.models import fault_model
 from spillway.inject.placement import Choice, depends, place
 from spillway.inject.rewriting import entries
-from spillway.inject.trial_maker import survey
+from spillway.inject.trial_maker import tuples_and_rates
 from spillway.operators.operator import Operator
 from spillway.records.campaign_rows import (
     AffectedKey,
@@ -61,7 +61,7 @@ def plan(campaign: Campaign) -> Planned:
     chosen = tuple(choice.operator for choice in choices if choice.chosen)
     targets = tuple(dict.fromkeys([*(chosen if campaign.targets is None else campaign.targets), *campaign.groups]))
     _check_targets(campaign, graph, checked, targets)
-    tuples, measured = survey(checked)
+    tuples, measured = tuples_and_rates(checked)
     beyond = [offset for offset in campaign.offsets if offset >= tuples]
     if beyond:
         raise InputError(

@@ -50,10 +50,7 @@ def run_campaign(
     started_s = time.monotonic()
     with CampaignWriter(directory, declaration=planned.declaration, graph=planned.graph) as writer:
         if not writer.finished:
-            try:
-                _Run(planned, writer, pool, observe).run()
-            except RunError as error:
-                raise RunError(f"{error} What was done is kept in {directory}: resume it.") from error
+            _Run(planned, writer, pool, observe).run()
             writer.finish(evaluate(writer.records()), timing={"seconds": time.monotonic() - started_s})
         shutil.rmtree(directory / _WORK, ignore_errors=True)
         return writer.records()
@@ -97,7 +94,7 @@ class _Run:
         finished = self._writer.finished_trials()
         left = [task for task in others if not set(task.keys) <= finished]
         self._progress("trials", sum(task.runs for task in others) - sum(task.runs for task in left))
-        for task, answer in self._pool.completed(self._perform, left):
+        for task, answer in self._performed(left):
             rows = [self._row(one, right) for one in answer.tried if one.key not in finished]
             self._writer.append(trials=rows)
             self._progress("trials", task.runs)
@@ -137,10 +134,16 @@ class _Run:
             else:
                 self._progress(doing, task.runs)
                 yield task, answer
-        for task, answer in self._pool.completed(self._perform, left):
+        for task, answer in self._performed(left):
             keep(task, answer)
             self._progress(doing, task.runs)
             yield task, answer
+
+    def _performed(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
+        try:
+            yield from self._pool.completed(self._perform, tasks)
+        except RunError as error:
+            raise RunError(f"{error} What was done is kept in {self._writer.path}: resume it.") from error
 
     def _right(self, runs: Sequence[GoldenResult]) -> _GoldenMeans:
         means = np.array([run.affected_osf for run in runs]).mean(axis=0)

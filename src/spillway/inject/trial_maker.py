@@ -218,7 +218,7 @@ class TrialMaker:
         return int(self.runner.seqs[offset])
 
 
-def survey(graph: CheckedGraph) -> tuple[int, dict[str, float]]:
+def tuples_and_rates(graph: CheckedGraph) -> tuple[int, dict[str, float]]:
     """How many tuples enter, and how many per second: on average, and in the busiest second.
 
     Rates are measured by the first source's timestamp column ``time``; without one there are none.

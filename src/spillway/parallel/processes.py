@@ -36,7 +36,7 @@ from spillway.errors import RunError
 from spillway.parallel.pool import Answer, Task
 
 PROCESSES_MAX = 1024
-ENDING_S_MAX = 5.0
+ENDING_S_MAX = 10.0
 """How long a worker has to end what it is at before it is killed."""
 
 _TASKS_PER_PROCESS = 2  # one performed and one at hand: none waits, and little is given up at the end

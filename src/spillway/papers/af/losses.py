@@ -149,7 +149,7 @@ def _run_through(graph: Graph, backups: Path, *, after: set[int], watched: str, 
         return Outcome(
             out=run.result("out"),
             progress=run.records(),
-            failures=len(after),
+            failures=failures,
             items_lost=sum(feed.lost.values()),
             items_lost_max=items,
             costs=costs,

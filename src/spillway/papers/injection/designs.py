@@ -10,7 +10,7 @@ REPLICATED = Assumed(name="replicated", operators=("TradeFilter", "Aggregator", 
 
 
 def bargain(size: Literal["full", "quick"] = "full", *, seed: int = 1) -> Campaign:
-    """Bargain Discovery under bursty loss; targets by the rules of placement, rates as measured."""
+    """Bargain Discovery under outages; targets by the rules of placement, rates as measured."""
     full = size == "full"
     return Campaign(
         name="bargain" if full else "bargain-quick",
