@@ -73,11 +73,11 @@ class State(Bench):
                     started_s = time.perf_counter()
                     run.step()
                     taken_s = time.perf_counter() - started_s
-                    shard = run.records()[-1]
-                    counted = batch >= warm
-                    notes.add(str(keys), "batch_s", taken_s, number=batch, counted=counted)
-                    notes.add(str(keys), "shard_s", shard.process_s, number=batch, counted=counted)
-                    notes.add(str(keys), "state_bytes", shard.state_bytes, number=batch, counted=counted)
+                    notes.add(str(keys), "batch_s", taken_s, number=batch, counted=batch >= warm)
+            for keys, run in runs.items():
+                for batch, shard in enumerate(run.records()[-self.batches :]):
+                    notes.add(str(keys), "shard_s", shard.process_s, number=batch, counted=batch >= warm)
+                    notes.add(str(keys), "state_bytes", shard.state_bytes, number=batch, counted=batch >= warm)
         finally:
             for run in runs.values():
                 run.close()
