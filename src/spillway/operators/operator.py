@@ -14,7 +14,6 @@ class RunningMean(sw.Operator):
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -75,6 +74,13 @@ class Operator:
     outputs_per_tuple_max: float = 1.0
     version: ClassVar[int] = 1
     parameters: ClassVar[tuple[str, ...]] = ()
+    _on_class: ClassVar[Mapping[str, Primitive]] = {}  # the primitives declared on the class and its bases
+
+    def __init_subclass__(cls) -> None:
+        # Asked for with every batch; kept by the class itself, so that it goes with it.
+        cls._on_class = _primitives(
+            {name: value for kind in reversed(cls.__mro__) for name, value in vars(kind).items()}
+        )
 
     def __init__(
         self,
@@ -109,9 +115,7 @@ class Operator:
 
     def state(self) -> dict[str, Primitive]:
         """The primitives declared on the class and the instance, by name."""
-        kind: type = type(self)
-        declared = _declared_on(kind) | vars(self)
-        return {name: value for name, value in declared.items() if isinstance(value, Primitive)}
+        return _primitives({**self._on_class, **vars(self)})
 
     def describe_state(self) -> str:
         return ", ".join(f"{name} {primitive.describe()}" for name, primitive in self.state().items())
@@ -287,10 +291,7 @@ class Operator:
         return opened
 
 
-@cache
-def _declared_on(kind: type) -> dict[str, Any]:
-    """The primitives on a class and its bases; not to be changed."""
-    declared = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+def _primitives(declared: Mapping[str, Any]) -> dict[str, Primitive]:
     return {name: value for name, value in declared.items() if isinstance(value, Primitive)}
 
 
