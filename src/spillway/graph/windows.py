@@ -195,6 +195,10 @@ class Sliding(_Extent):
 
     What falls out of the window is for the operator to take out of its state; what is declared here is how long a
     failure is felt. All failures are forgotten once the last of them lies before the window.
+
+    A shard that recovers cannot know how far its window had come; it takes the first tuples after a loss to lie no
+    further back than those that were lost. Where time goes back at a shard by more than that, a failure may be
+    forgotten before what it cost has left the window.
     """
 
     def position(self, batch: pa.RecordBatch) -> int:

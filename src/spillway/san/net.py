@@ -110,7 +110,7 @@ class Net:
         return self.add(self._declared(name, None, inputs, outputs, cases, priority=priority, weight=weight))
 
     def fast_forward(self, *, when: Number, lead: float) -> FastForward:
-        """Declare what may be skipped while `when` holds (see `model.forward`); the first that holds applies."""
+        """Declare what may be skipped while `when` holds (see `san.fast_forward`); the first that holds applies."""
         forward = FastForward(when=expression(when), lead=lead, activities=self.activities, places=self.places)
         self.forwards.append(forward)
         return forward
