@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: a Spark session, and one runtime after the other."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ import spillway as sw
 # A property takes as long as it takes: the first example may compile a kernel.
 settings.register_profile("no-deadline", deadline=None, print_blob=True)
 settings.load_profile("no-deadline")
+
+# A Spark that lives for seconds spends more on optimising its own code than that saves: the first compiler is enough.
+os.environ.setdefault(
+    "PYSPARK_SUBMIT_ARGS", "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
+)
 
 Results = dict[str, pa.Table]
 RunGraph = Callable[..., Results]

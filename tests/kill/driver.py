@@ -1,6 +1,6 @@
 """A run on Spark in a process of its own, that kills something at a named point: started by test_kills.py.
 
-    python -m tests.kill.driver FOLDER PROTECTION [STEP BATCH TARGET]
+    python -m tests.kill.driver FOLDER PROTECTION[+PROTECTION] [STEP BATCH TARGET]
 
 FOLDER holds everything that outlives the process: Spark's checkpoint, state, backups, output. TARGET is ``driver``
 (this process and its JVM, while the worker that noticed goes on for as long as it can) or ``worker``.
@@ -23,6 +23,7 @@ BATCHES, PIECES, ROWS = 8, 2, 2000
 THETA = 400.0
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("word", pa.string())])
 PROTECTIONS = {"exact": sw.Exact(), "approximate": sw.Approximate(theta=THETA), "nothing": sw.Nothing()}
+SHARDS = 2
 
 
 def make_words(piece: int) -> pa.RecordBatch:
@@ -31,11 +32,14 @@ def make_words(piece: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(np.arange(piece * ROWS, (piece + 1) * ROWS)), words], schema=SCHEMA)
 
 
-def build(folder: Path, protection: str) -> sw.Graph:
-    graph = sw.Graph("kill")
+def build(folder: Path, protections: str) -> sw.Graph:
+    """Words counted once under each of the protections named, such as ``exact`` or ``exact+approximate``."""
+    graph = sw.Graph("kill", shards=SHARDS)
     feed = sw.Generator(make=make_words, schema=SCHEMA, pieces=BATCHES * PIECES, pieces_per_batch=PIECES)
-    count = sw.operators.Count("count", key="word", metric="l1", protect=PROTECTIONS[protection])
-    graph.sink("out", graph.add(count, graph.source("words", feed)), sw.Parquet(str(folder / "out")))
+    words = graph.source("words", feed)
+    for name in protections.split("+"):
+        count = sw.operators.Count(name, key="word", metric="l1", protect=PROTECTIONS[name])
+        graph.sink(f"{name}-out", graph.add(count, words), sw.Parquet(str(folder / "out" / name)))
     return graph
 
 
@@ -71,7 +75,7 @@ def jvm_of(driver_pid: int) -> int:
 def main() -> None:
     from spillway.spark import run, session
 
-    folder, protection, *kill = sys.argv[1:]
+    folder, protections, *kill = sys.argv[1:]
     place = Path(folder)
     observe = (
         KillAt(kill[0], int(kill[1]), kill[2], os.getpid(), str(place / f"killed-{'-'.join(kill)}"))
@@ -79,7 +83,7 @@ def main() -> None:
         else lambda *step: None
     )
     with run(
-        build(place, protection),
+        build(place, protections),
         session(),
         backups=place / "backups",
         state=place / "state",
