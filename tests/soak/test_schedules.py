@@ -30,6 +30,11 @@ def test_schedules(chunk: int) -> None:
     assert sum(result.losses for result in results) > PER_CHUNK
 
 
+@pytest.mark.parametrize("seed", [10027, 10168, 11205, 200207, 400755, 401061, 401616, 401635, 402019, 402106, 602617])
+def test_schedules_that_broke_something_once(seed: int) -> None:
+    run_schedule(seed)
+
+
 def test_no_fault_is_chosen_in_vain() -> None:
     totals = run_some(range(2 * PER_CHUNK))
     assert set(totals.faults) == set(map(str, Fault)) and not totals.broken

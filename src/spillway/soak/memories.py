@@ -108,6 +108,8 @@ class Memory:
         if not demands.all_batches and not self.void:
             self._check_interval(demands, loss)
         self.holds = self._held.get(loss.backup_batch, ())
+        if damaged:  # what is left is saved anew, as the batch before
+            self._held[loss.batch - 1] = self.holds
 
     def told(self, progress: ShardProgress) -> None:
         """What the progress of a batch says of it."""
