@@ -135,6 +135,11 @@ def _read(folder: Folder) -> tuple[dict[str, Reached], dict[str, Lasts]]:
         data = folder.read(NAME)
     except FileNotFoundError:
         return {}, {}
+    except OSError as error:
+        raise BackupError(
+            f"Reading in {folder.place} how far backups reach failed: {error.strerror or error}. Mend the folder and "
+            f"run again."
+        ) from error
     body = unseal(data, format=FORMAT, what=f"The note {NAME} in {folder.place}")
     if body is None:
         return {}, {}
