@@ -1,10 +1,15 @@
-"""A trace or generator as a streaming source of Spark."""
+"""A trace or generator as a streaming source of Spark.
+
+For every query Spark starts Python processes that only plan: they ask for offsets and name partitions, and read
+nothing. What they are given below therefore travels whole and names nothing of Spillway's, whose import would cost each
+of them a second; what reads a piece travels as bytes, and is made of them only where a piece is read.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -14,60 +19,63 @@ from spillway.spark.raised import written_down
 
 _ROWS_PER_ARROW_BATCH = 200_000
 
-
-@dataclass
-class Piece(InputPartition):
-    """One piece of a feed: one task of stage 0."""
-
-    number: int
-
+# How Spark itself sends functions to its processes.
+_PACKER: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 ReadPiece = Callable[[int], Iterator[pa.RecordBatch]]
 """What a piece becomes: its tuples, or what the first stage of a graph makes of them."""
 
 
-class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are piece numbers; a batch is the next ``pieces_per_batch`` of them."""
-
-    def __init__(self, feed: Feed, read: ReadPiece) -> None:
-        self._feed = feed
-        self._read = read
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {"piece": 0}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Spark has no limit in pieces; only its kind matters, since a piece is never split.
-        return ReadMaxRows(self._feed.pieces_per_batch)
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        if isinstance(limit, ReadAllAvailable):
-            return {"piece": self._feed.pieces}
-        return {"piece": min(start["piece"] + self._feed.pieces_per_batch, self._feed.pieces)}
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """A feed knows its end from the start."""
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return [Piece(number) for number in range(start["piece"], end["piece"])]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Piece)
-        with written_down():
-            for batch in self._read(partition.number):
-                # Spark's columns may all be null, and it compares schemas to the letter.
-                nullable = pa.schema([column.with_nullable(True) for column in batch.schema])
-                rows = pa.RecordBatch.from_arrays(batch.columns, schema=nullable)
-                for start in range(0, rows.num_rows, _ROWS_PER_ARROW_BATCH):
-                    yield rows.slice(start, _ROWS_PER_ARROW_BATCH)
-
-
 def read_feed(spark: SparkSession, feed: Feed, read: ReadPiece, *, name: str, columns: str) -> DataFrame:
     """What ``read`` makes of the pieces of a feed, of these columns, as a streaming DataFrame."""
+    packed = _PACKER.dumps(read)
+    source = _source(name, columns, pieces=feed.pieces, pieces_per_batch=feed.pieces_per_batch, packed=packed)
+    spark.dataSource.register(source)
+    return spark.readStream.format(name).load()
+
+
+def rows_of(packed: bytes, piece: int) -> Iterator[pa.RecordBatch]:
+    """What becomes of a piece, as Spark wants it: in parts of bounded size, every column nullable."""
+    read: ReadPiece = _PACKER.loads(packed)
+    with written_down():
+        for batch in read(piece):
+            # Spark's columns may all be null, and it compares schemas to the letter.
+            nullable = pa.schema([column.with_nullable(True) for column in batch.schema])
+            rows = pa.RecordBatch.from_arrays(batch.columns, schema=nullable)
+            for start in range(0, rows.num_rows, _ROWS_PER_ARROW_BATCH):
+                yield rows.slice(start, _ROWS_PER_ARROW_BATCH)
+
+
+def _source(name: str, columns: str, *, pieces: int, pieces_per_batch: int, packed: bytes) -> type[DataSource]:
+    """The source as a class that is defined here, so that it goes to other processes as what it is and not by name."""
+
+    class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+        """Offsets are piece numbers; a batch is the next ``pieces_per_batch`` of them."""
+
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802
+            return {"piece": 0}
+
+        def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+            # Spark has no limit in pieces; only its kind matters, since a piece is never split.
+            return ReadMaxRows(pieces_per_batch)
+
+        def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+            if isinstance(limit, ReadAllAvailable):
+                return {"piece": pieces}
+            return {"piece": min(start["piece"] + pieces_per_batch, pieces)}
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+            """A feed knows its end from the start."""
+
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+            return [InputPartition(piece) for piece in range(start["piece"], end["piece"])]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            from spillway.spark.feed import rows_of  # here, because only a task gets here
+
+            return rows_of(packed, partition.value)
 
     class FeedSource(DataSource):
-        """Defined here so that it travels to the workers with its feed inside."""
-
         @classmethod
         def name(cls) -> str:
             return name
@@ -76,7 +84,6 @@ def read_feed(spark: SparkSession, feed: Feed, read: ReadPiece, *, name: str, co
             return columns
 
         def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-            return FeedReader(feed, read)
+            return FeedReader()
 
-    spark.dataSource.register(FeedSource)
-    return spark.readStream.format(name).load()
+    return FeedSource
