@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,40 @@ def test_a_folder_another_living_process_uses_is_refused(tmp_path: Path) -> None
     holder.kill()
     assert not look_at(tmp_path).in_use
     claim(tmp_path, graph="other")
+
+
+def test_of_two_who_claim_at_the_same_moment_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def claims(say: processes.Say, hear: processes.Hear) -> None:
+        def look(folder: Path) -> None:
+            say(b"l")  # nobody has it
+            hear()
+
+        monkeypatch.setattr(folders, "other_user", look)
+        claim(tmp_path, graph="first")
+        say(b"c")
+        hear()
+
+    def comes_second(say: processes.Say, hear: processes.Hear) -> None:
+        try:
+            claim(tmp_path, graph="second")
+            say(b"c")
+        except StateMemoryError:
+            say(b"r")
+        hear()
+
+    first = processes.start(claims)
+    assert first.hear() == b"l"
+    second = processes.start(comes_second)
+    while not (select.select([second.heard], [], [], 0)[0] or waits_for_a_lock(second.pid)):
+        pass
+    first.tell()
+    assert (first.hear(), second.hear()) == (b"c", b"r")
+    first.kill()
+    second.kill()
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    return any("->" in line and f" {pid} " in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def test_a_process_number_used_again_is_told_apart(tmp_path: Path) -> None:

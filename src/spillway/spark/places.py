@@ -49,6 +49,11 @@ class Places:
         """Whether the state was temporary and has been removed."""
         return not self._keeps_state and not self._leave.alive
 
+    @property
+    def local_checkpoint(self) -> bool:
+        """Whether Spark's checkpoint is a folder of this machine, which a claim of ours holds."""
+        return self._folder is not None
+
     def shares(self, other: "Places") -> str:
         """Which of its folders another run has too: ``checkpoint``, ``state``, or none."""
         if self.checkpoint == other.checkpoint or (self._folder is not None and self._folder == other._folder):

@@ -250,7 +250,7 @@ class Run:
     def _start(self, frame: DataFrame, spark: SparkSession, trigger: Mapping[str, Any]) -> StreamingQuery:
         writer = frame.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
-        with query_settings(spark):
+        with query_settings(spark, local_checkpoint=self._places.local_checkpoint):
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:

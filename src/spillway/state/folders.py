@@ -1,10 +1,12 @@
 """Where shard memory lies by default, whose it is, and how what nobody owns any more is cleaned up."""
 
+import fcntl
 import json
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -76,14 +78,15 @@ def default_root() -> Path:
 
 def claim(folder: Path, *, graph: str, checkpoint: str = "") -> None:
     """Make ``folder`` this process's, for the run of ``graph``; refuse one that another living process uses."""
-    user = other_user(folder)
-    if user is not None:
-        raise StateMemoryError(
-            f"State folder {folder} is in use by process {user.pid}, which runs graph {user.graph!r}. Stop that run "
-            f"first, or name another folder with state=."
-        )
     owner = Owner(graph=graph, pid=os.getpid(), pid_started=_started(os.getpid()), checkpoint=checkpoint)
-    _write_owner(folder, owner)
+    with _alone(folder):
+        user = other_user(folder)
+        if user is not None:
+            raise StateMemoryError(
+                f"State folder {folder} is in use by process {user.pid}, which runs graph {user.graph!r}. Stop that "
+                f"run first, or name another folder with state=."
+            )
+        _write_owner(folder, owner)
 
 
 def make_temporary(prefix: str, *, graph: str) -> Path:
@@ -147,9 +150,23 @@ def kept_memory(root: Path) -> Kept:
     return Kept(root=root, folders=len(ended), bytes=sum(folder.bytes for folder in ended), free_bytes=free_bytes)
 
 
-def _write_owner(folder: Path, owner: Owner) -> None:
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder, made if need be, so that of two who want it at the same moment one sees the other's claim."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise memory_error(folder, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_owner(folder: Path, owner: Owner) -> None:
+    try:
         write_whole(folder / _OWNER, json.dumps(asdict(owner)).encode())
     except OSError as error:
         raise memory_error(folder / _OWNER, error) from error
