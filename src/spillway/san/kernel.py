@@ -76,8 +76,8 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
     seen, held, since, is_open, flows = work.seen, work.held, work.since, work.is_open, work.flows
     # A plain 0 is a type of its own to the compiler until it has seen the loop: it would compile what these are given
     # to twice, the jump and the heap among it.
-    heap_size = np.int64(0)
-    ready_count = np.int64(0)
+    heap_size: Any = np.int64(0)
+    ready_count: Any = np.int64(0)
     touched_count = 0
     now = 0.0
     step = 0
