@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 
 class LocalOutput:
@@ -26,6 +25,8 @@ class LocalOutput:
         sys.stdout.write("\n".join([title, *lines]) + "\n")
 
     def write_parquet(self, folder: str) -> None:
+        import pyarrow.parquet as pq  # not loaded by those who write none
+
         final = Path(folder)
         temporary = final.with_name(f".{final.name}.part")
         shutil.rmtree(temporary, ignore_errors=True)
