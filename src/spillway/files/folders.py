@@ -39,7 +39,7 @@ class Folder(Protocol):
 def open_folder(root: str, *parts: str) -> Folder:
     """The folder ``parts`` below ``root``, a local path or any fsspec URL."""
     if root.startswith("/") and "::" not in root and "://" not in root:
-        # What fsspec would say too; it takes a tenth of a start of Spillway to load, so only what needs it asks it.
+        # What fsspec would say too; only what needs it loads it.
         return LocalFolder(Path(root, *parts))
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
