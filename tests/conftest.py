@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import settings
+from tests.spark_archive import submit_arguments
 
 import spillway as sw
 
@@ -15,10 +16,7 @@ import spillway as sw
 settings.register_profile("no-deadline", deadline=None, print_blob=True)
 settings.load_profile("no-deadline")
 
-# A Spark that lives for seconds spends more on optimising its own code than that saves: the first compiler is enough.
-os.environ.setdefault(
-    "PYSPARK_SUBMIT_ARGS", "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
-)
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments())
 
 Results = dict[str, pa.Table]
 RunGraph = Callable[..., Results]
