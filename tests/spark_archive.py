@@ -40,9 +40,9 @@ def main() -> None:
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{options}' pyspark-shell"
     # Imported here, for whoever only asks where the archive is needs no Spark.
     from pyspark import SparkContext
+    from tests.kill.driver import build
 
     from spillway.spark import run, session
-    from tests.kill.driver import build
 
     spark = session()
     with tempfile.TemporaryDirectory() as folder, run(build(Path(folder), "exact"), spark, backups=folder) as running:
