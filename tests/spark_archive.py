@@ -1,8 +1,8 @@
 """Classes of Spark, loaded and verified once and kept in a file: ``python -m tests.spark_archive`` makes it.
 
-Tests start Spark some twenty times, and each time a fifth of the work is to load the same thousands of classes. Java can
-keep them in an archive, which it only uses with the class path it was made with. Without one, tests are slower and check
-the same.
+Tests start Spark some twenty times, and each time a fifth of the work is to load the same thousands of classes. Java
+can keep them in an archive, which it only uses with the class path it was made with. Without one, tests are slower and
+check the same.
 """
 
 import hashlib
