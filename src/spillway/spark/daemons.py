@@ -58,12 +58,22 @@ def retire_planners(spark: SparkSession) -> int:
     retired = 0
     with suppress(Exception):  # the session may have ended, and then so have they
         for factory in _factories(spark):
-            idle, workers = factory.idleWorkers(), _field(spark, _FACTORY, "daemonWorkers").get(factory)
             plans = _field(spark, _FACTORY, "workerModule").get(factory) != _TASKS
-            if plans and _field(spark, _FACTORY, "daemon").get(factory) is not None and idle.size() == workers.size():
+            if plans and _field(spark, _FACTORY, "daemon").get(factory) is not None and not _busy(spark, factory):
                 factory.stop()
                 retired += 1
     return retired
+
+
+def _busy(spark: SparkSession, factory: Any) -> bool:
+    """Whether one of its workers lives and is at work; those of daemons that are gone stay listed for a while."""
+    idle = factory.idleWorkers()
+    workers = _field(spark, _FACTORY, "daemonWorkers").get(factory).iterator()
+    while workers.hasNext():
+        worker = workers.next()
+        if worker._2().isAlive() and not idle.contains(worker._1()):
+            return True
+    return False
 
 
 def _factories(spark: SparkSession) -> Iterator[Any]:
