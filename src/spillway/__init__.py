@@ -38,11 +38,11 @@ from spillway.graph import (
 from spillway.local import LocalRun
 from spillway.operators.operator import Operator, Out, columns
 from spillway.operators.stateless import field
-from spillway.receiver import Sender
 from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, TallyTable, Vector, Window
 
 if TYPE_CHECKING:
     from spillway import inject, model, san, score
+    from spillway.receiver import Sender
     from spillway.spark import Run, received, run, session
 
 __version__ = "0.1.0"
@@ -97,9 +97,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load Spark only for those who run on it, and models and campaigns for those who ask: the rest starts at once."""
+    """Load Spark only for those who run on it, and the receiver, models and campaigns for those who ask: the rest
+    starts at once."""
     if name in ("Run", "received", "run", "session"):
         return getattr(import_module("spillway.spark"), name)
+    if name == "Sender":
+        return import_module("spillway.receiver").Sender
     if name in ("inject", "model", "san", "score"):
         return import_module(f"spillway.{name}")
     raise AttributeError(f"module 'spillway' has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Manifests: the newest intact one counts, and one that is not ours is refused and left alone."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from tests.backup.bench import listing
 from spillway.backup import manifest as manifests
 from spillway.backup.manifest import Manifest, Record, Standing, read_newest
 from spillway.errors import ForeignBackupError, NewerFormatError
-from spillway.files.envelope import envelope_checksum
+from spillway.files.envelope import envelope_checksum, seal
 from spillway.files.folders import LocalFolder
 
 RECORD = Record(
@@ -52,6 +52,10 @@ FALLEN_BACK = replace(OLD, damaged=1, failures=OLD.failures + 1)
 
 def test_the_newest_counts(files: LocalFolder) -> None:
     assert read(files) == NEW
+
+
+def test_all_that_is_known_is_written(files: LocalFolder) -> None:
+    assert files.read(NEW.name) == seal(asdict(NEW), format=manifests.FORMAT)
 
 
 def test_an_empty_or_missing_folder_has_none(tmp_path: Path) -> None:

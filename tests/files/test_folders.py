@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from tests.backup.bench import KilledError
@@ -16,8 +17,6 @@ from spillway.soak.faulty_files import FaultyFiles, Trap
 
 @pytest.fixture(params=["path", "file-url", "memory"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    import fsspec
-
     memory = f"memory://{tmp_path.name}"
     yield {"path": str(tmp_path), "file-url": f"file://{tmp_path}", "memory": memory}[request.param]
     if request.param == "memory" and fsspec.filesystem("memory").exists(memory):
@@ -35,6 +34,11 @@ def test_a_local_address_is_opened_as_local_files(tmp_path: Path) -> None:
     assert isinstance(open_folder("memory://somewhere"), RemoteFolder)
     assert open_folder(f"file://{tmp_path}", "a", "b").place == str(tmp_path / "a" / "b")
     assert "somewhere/a/b" in open_folder("memory://somewhere", "a", "b").place
+
+
+@pytest.mark.parametrize("root", ["/a", "/a/", "/a//b/../c", "/a b#c:d", "/a~", "/", "here", "file:///a"])
+def test_a_local_path_is_what_fsspec_takes_it_for(root: str) -> None:
+    assert open_folder(root, "x", "y").place == str(Path(fsspec.core.url_to_fs(root)[1], "x", "y"))
 
 
 @pytest.mark.parametrize("data", [b"", b"some bytes", bytes(range(256)) * 5000, pa.py_buffer(b"an Arrow buffer")])

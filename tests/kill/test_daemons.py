@@ -14,7 +14,7 @@ import spillway as sw
 from spillway.backup import Step
 from spillway.errors import RunError
 from spillway.spark import run
-from spillway.spark.daemons import mend_daemons
+from spillway.spark.daemons import mend_daemons, retire_planners
 
 pytestmark = [pytest.mark.kill, pytest.mark.spark]
 
@@ -120,3 +120,15 @@ def test_processes_that_live_are_left_alone(spark: Any, jvm: int) -> None:
     before = python_processes(jvm)
     assert mend_daemons(spark) == 0
     assert python_processes(jvm) == before
+
+
+def test_processes_that_plan_are_let_go_and_started_again(spark: Any, jvm: int) -> None:
+    run_counts(spark)
+    before = python_processes(jvm)
+    assert retire_planners(spark) > 0
+    for pid in set(before) - set(python_processes(jvm, named=b"spillway.spark.daemon")):
+        while lives(pid):
+            os.sched_yield()
+    assert python_processes(jvm, named=b"spillway.spark.daemon")
+    assert mend_daemons(spark) == 0
+    run_counts(spark)

@@ -190,7 +190,7 @@ def test_durable_feedback_that_cannot_be_read_names_the_shard(tmp_path: Path, mo
             with pytest.raises(BoundLostError, match="reading its feedback failed: Input/output error"):
                 run.step()
         run.run()
-        assert run.result("out").to_pydict() == undisturbed(looped(sw.Exact()), tmp_path)
+        assert run.result("out").to_pydict() == undisturbed(looped, sw.Exact())
     assert np.all(np.diff(run.result("out")["seq"].to_numpy()) >= 0)
 
 

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -168,11 +169,19 @@ def folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@cache
+def without_losses(make: Callable[[pa.Table, Protection], Operator], seed: int) -> pa.Table:
+    """What a run gives that loses nothing; every protection is compared with the same."""
+    table = events(seed)
+    with TemporaryDirectory(dir=default_root().parent) as folder:
+        return Life(graph_of(make(table, Exact()), table), Path(folder)).go(0, losses=0)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("theta", [100.0, 1000.0])
 def test_sliding_sums_go_on_after_losses(theta: float, seed: int, folder: Path) -> None:
     table = events(seed)
-    whole = Life(graph_of(sliding(table, Exact()), table), folder / "whole").go(0, losses=0)
+    whole = without_losses(sliding, seed)
     life = Life(graph_of(sliding(table, Approximate(theta)), table), folder / "lossy")
     found = life.go(seed)
     assert found["seq"].to_pylist() == whole["seq"].to_pylist()
@@ -186,7 +195,7 @@ def test_sliding_sums_go_on_after_losses(theta: float, seed: int, folder: Path) 
 @pytest.mark.parametrize("theta", [100.0, 1000.0])
 def test_joins_go_on_after_losses(theta: float, seed: int, folder: Path) -> None:
     table = events(seed)
-    whole = Life(graph_of(join(table, Exact()), table), folder / "whole").go(0, losses=0)
+    whole = without_losses(join, seed)
     life = Life(graph_of(join(table, Approximate(theta)), table), folder / "lossy")
     assert pairs_of(life.go(seed)) <= pairs_of(whole)
     assert life.older > 0, "nothing was lost, so nothing was tried"
@@ -196,7 +205,7 @@ def test_joins_go_on_after_losses(theta: float, seed: int, folder: Path) -> None
 @pytest.mark.parametrize("protect", [Approximate(100.0), Approximate(1000.0), Checkpoint(300), Exact()])
 def test_barriers_go_on_after_losses(protect: Protection, seed: int, folder: Path) -> None:
     table = events(seed)
-    whole = Life(graph_of(barrier(table, Exact()), table), folder / "whole").go(0, losses=0)
+    whole = without_losses(barrier, seed)
     life = Life(graph_of(barrier(table, protect), table), folder / "lossy")
     found = life.go(seed)
     if isinstance(protect, Exact):

@@ -47,3 +47,11 @@ def test_every_completion_is_that_of_the_naive_simulator(seed: int) -> None:
     assert sums / np.array(flat.lengths) == pytest.approx(list(expected.values()), rel=1e-9, abs=1e-9)
     # A comparison of nothing would pass as well.
     assert tally[firing.EVENTS] >= 10
+
+
+def test_whole_numbers_do_not_make_another_kernel() -> None:
+    """Compiling the loop takes seconds: every net comes to it in the same types, however its times were written."""
+    net = random_net(generator(0, "random net"))
+    place = next(iter(net.places.values()))
+    whole, split = (flatten(net, [AtInstant("one", place, at=at)]).tables for at in (21, 21.5))
+    assert [array.dtype for array in whole] == [array.dtype for array in split]

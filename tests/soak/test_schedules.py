@@ -17,7 +17,7 @@ from spillway.state import folders
 CHUNKS, PER_CHUNK = 10, 20
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(2, CHUNKS))  # test_no_fault_is_chosen_in_vain has the first two
 def test_schedules(chunk: int) -> None:
     results = [run_schedule(seed) for seed in range(chunk * PER_CHUNK, (chunk + 1) * PER_CHUNK)]
     struck: Counter[Fault] = sum((result.faults for result in results), Counter())
@@ -37,6 +37,7 @@ def test_schedules_that_broke_something_once(seed: int) -> None:
 
 def test_no_fault_is_chosen_in_vain() -> None:
     totals = run_some(range(2 * PER_CHUNK))
+    assert totals.backups > 2 * PER_CHUNK and totals.losses > 2 * PER_CHUNK
     assert set(totals.faults) == set(map(str, Fault)) and not totals.broken
     assert set(totals.operators) == {kind.__name__ for kind in KINDS}
     assert set(totals.protections) == {"Nothing", "Checkpoint", "Approximate", "Exact", "UpstreamBackup"}

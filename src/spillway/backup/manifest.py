@@ -7,7 +7,7 @@ belongs to a backup that was never finished, or to a manifest that is missing.
 """
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from spillway.errors import ForeignBackupError
@@ -139,7 +139,7 @@ def check_ours(found: Manifest, folder: Folder, *, graph: str, operator: str, sh
 
 def write(folder: Folder, manifest: Manifest) -> None:
     """Make a manifest durable."""
-    folder.write(manifest.name, seal(asdict(manifest), format=FORMAT))
+    folder.write(manifest.name, seal(_to_json(manifest), format=FORMAT))
 
 
 def manifest_names(names: list[str]) -> list[str]:
@@ -161,6 +161,16 @@ def number_of(name: str) -> int:
     """The number of a manifest or segment; 0 for a file that is neither, and so none of ours."""
     match = _MANIFEST.fullmatch(name) or _SEGMENT.fullmatch(name)
     return int(match[match.lastindex or 0]) if match else 0
+
+
+def _to_json(manifest: Manifest) -> dict[str, Any]:
+    # As ``dataclasses.asdict`` has it, which copies every number deeply and takes six times as long.
+    records = [_row(record) | {"standing": _row(record.standing)} for record in manifest.records]
+    return _row(manifest) | {"records": records}
+
+
+def _row(part: Manifest | Record | Standing) -> dict[str, Any]:
+    return {field.name: getattr(part, field.name) for field in fields(part)}
 
 
 def _from_json(body: dict[str, Any]) -> Manifest:

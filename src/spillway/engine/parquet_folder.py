@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spillway.errors import RunError
 
@@ -74,6 +73,8 @@ class ParquetPart:
     """One file of a batch, being written."""
 
     def __init__(self, folder: ParquetFolder, path: Path, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq  # not loaded by those who write none
+
         self._folder = folder
         self._path = path
         self._writer = pq.ParquetWriter(path, schema)

@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
 from spillway.files.durable import UNFINISHED, sync_folder, write_whole
 
 
@@ -41,6 +38,12 @@ class Folder(Protocol):
 
 def open_folder(root: str, *parts: str) -> Folder:
     """The folder ``parts`` below ``root``, a local path or any fsspec URL."""
+    if root.startswith("/") and "::" not in root and "://" not in root:
+        # What fsspec would say too; only what needs it loads it.
+        return LocalFolder(Path(root, *parts))
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
     file_system, path = fsspec.core.url_to_fs(root)
     if isinstance(file_system, LocalFileSystem):
         return LocalFolder(Path(path, *parts))

@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from spillway.errors import InputError
@@ -43,9 +42,7 @@ def look_at(path: Path, format: Format, *, rows_per_slice: int) -> tuple[pa.Sche
         if format == "text":
             return _TEXT_SCHEMA, list(_text_slices(path, rows_per_slice))
         if format == "parquet":
-            metadata = pq.read_metadata(path)
-            schema = metadata.schema.to_arrow_schema()
-            rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            schema, rows = _look_at_parquet(path)
         else:
             schema, rows = _look_at_arrow(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -130,7 +127,18 @@ def _read_text(path: Path, part: Slice) -> pa.Table:
     return pa.table([pa.array(lines, pa.string())], schema=_TEXT_SCHEMA)
 
 
+def _look_at_parquet(path: Path) -> tuple[pa.Schema, list[int]]:
+    # Here and below Parquet is loaded for those who read it: most processes that load Spillway do not.
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    return metadata.schema.to_arrow_schema(), rows
+
+
 def _read_parquet(path: Path, part: Slice, names: list[str]) -> pa.Table:
+    import pyarrow.parquet as pq
+
     found = path.stat()
     groups = range(part.start, pq.read_metadata(path).num_row_groups)
     identity = (tuple(names), found.st_mtime_ns, found.st_size)
@@ -140,6 +148,8 @@ def _read_parquet(path: Path, part: Slice, names: list[str]) -> pa.Table:
 @lru_cache(maxsize=1)
 def _row_group(path: Path, group: int, names: tuple[str, ...], changed_ns: int, bytes: int) -> pa.Table:
     """A row group is decoded from its beginning and may hold many slices: the last one read is kept at hand."""
+    import pyarrow.parquet as pq
+
     with pq.ParquetFile(path) as file:
         return file.read_row_group(group, columns=list(names))
 

@@ -306,7 +306,7 @@ class _Flattening:
             else:
                 steps += [(measure.start, t.OPEN, i), (measure.end, t.CLOSE, i)]
         steps.sort()
-        return np.array([time for time, _, _ in steps]), _table([(what, i) for _, what, i in steps], 2)
+        return np.array([time for time, _, _ in steps], np.float64), _table([(what, i) for _, what, i in steps], 2)
 
 
 def _added(assignment: Assignment) -> int | None:

@@ -16,6 +16,8 @@ Anything that may not happen ends the replication with a status, and `trouble` s
 import math
 from typing import Any
 
+import numpy as np
+
 from spillway.san import tables as t
 from spillway.san.compiled import compiled
 from spillway.san.fast_forward_jump import IMPOSSIBLE, STAYED, jump
@@ -72,8 +74,10 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
     stack, due, rates, heap, position = work.stack, work.due, work.rates, work.heap, work.position
     ready, ready_position, touched, is_touched = work.ready, work.ready_position, work.touched, work.is_touched
     seen, held, since, is_open, flows = work.seen, work.held, work.since, work.is_open, work.flows
-    heap_size = 0
-    ready_count = 0
+    # A plain 0 is a type of its own to the compiler until it has seen the loop: it would compile what these are given
+    # to twice, the jump and the heap among it.
+    heap_size: Any = np.int64(0)
+    ready_count: Any = np.int64(0)
     touched_count = 0
     now = 0.0
     step = 0

@@ -8,15 +8,28 @@ numba alone keeps, for each shard of each batch. What was loaded before the fork
 """
 
 import gc
+import socket
 from contextlib import suppress
 
+from pyspark import daemon
+
 from spillway.spark.warm import warm
+
+_work = daemon.worker
+
+
+def worker(sock: socket.socket, authenticated: bool) -> int:
+    """Work as Spark's own does, but end without a word when Spark has: over a Unix socket its end is an error."""
+    try:
+        return _work(sock, authenticated)
+    except BrokenPipeError:
+        return 1
+
 
 if __name__ == "__main__":
     with suppress(Exception):  # a favour to the workers, who can do without
         warm()
-    from pyspark.daemon import manager
-
+    daemon.worker = worker
     gc.collect()
     gc.freeze()
-    manager()
+    daemon.manager()

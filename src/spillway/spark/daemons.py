@@ -12,8 +12,13 @@ are all killed, by a system short of memory for example, Spark notices as follow
 Stopping the daemon that is dead anyway lets Spark start another for the next call. Spark has a public method for that
 on an object it does not hand out; the version of PySpark is pinned, and where the fields below are not found nothing is
 mended and nothing harmed.
+
+Those that only plan are idle once a query has started. Spark ends idle workers after a minute by closing their sockets,
+and over a Unix socket each dies of that with a traceback on the user's screen. Their daemons are told to stop before.
 """
 
+import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -22,6 +27,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 _FACTORY = "org.apache.spark.api.python.PythonWorkerFactory"
+_RETIRED_AFTER_S = 30.0  # well before the minute after which Spark ends them
+_RETIRING: weakref.WeakKeyDictionary[SparkSession, threading.Timer] = weakref.WeakKeyDictionary()
 _TASKS = "pyspark.worker"  # the kind of Python work that tasks do, for which Spark helps itself
 
 
@@ -34,6 +41,29 @@ def mend_daemons(spark: SparkSession) -> int:
                 factory.stop()
                 mended += 1
     return mended
+
+
+def retire_later(spark: SparkSession) -> None:
+    """A query starts: what plans is needed now, and let go when no other query has started for a while."""
+    before = _RETIRING.pop(spark, None)
+    if before is not None:
+        before.cancel()
+    timer = _RETIRING[spark] = threading.Timer(_RETIRED_AFTER_S, retire_planners, [spark])
+    timer.daemon = True
+    timer.start()
+
+
+def retire_planners(spark: SparkSession) -> int:
+    """Stop the daemons whose workers all are idle and do not run tasks; returns how many."""
+    retired = 0
+    with suppress(Exception):  # the session may have ended, and then so have they
+        for factory in _factories(spark):
+            idle, workers = factory.idleWorkers(), _field(spark, _FACTORY, "daemonWorkers").get(factory)
+            plans = _field(spark, _FACTORY, "workerModule").get(factory) != _TASKS
+            if plans and _field(spark, _FACTORY, "daemon").get(factory) is not None and idle.size() == workers.size():
+                factory.stop()
+                retired += 1
+    return retired
 
 
 def _factories(spark: SparkSession) -> Iterator[Any]:

@@ -22,7 +22,7 @@ _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
 # What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
-_DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Python worker exited unexpectedly")
+_DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Broken pipe|Python worker exited unexpectedly")
 
 
 @contextmanager

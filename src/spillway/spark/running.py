@@ -34,7 +34,7 @@ from spillway.records.ranges import SourceRange
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.compile import CompiledGraph, compile_graph
-from spillway.spark.daemons import mend_daemons
+from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours, written_down
@@ -101,6 +101,7 @@ class Run:
         self._spark = spark
         check_one_machine(spark)
         mend_daemons(spark)
+        retire_later(spark)
         self._observe = observe
         self._directory: RunDirectory | None = None
         self.batches = 0

@@ -5,7 +5,8 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -80,10 +81,20 @@ def _sockets() -> dict[str, str]:
     if SparkSession.getActiveSession() is not None:
         return {}  # a session that is there stays as it is
     folder = make_temporary("sockets-", graph="Spark's workers")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if len(str(folder)) > _SOCKET_FOLDER_LENGTH_MAX:
+        shutil.rmtree(folder, ignore_errors=True)
         return {}
+    atexit.register(_leave, folder)
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
+
+
+def _leave(folder: Path) -> None:
+    """Stop what talks through the sockets, so that it need not find out by itself, and remove them."""
+    spark = SparkSession.getActiveSession()
+    if spark is not None:
+        with suppress(Exception):  # Java may be gone already
+            spark.stop()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ the driver that wrote it, and opening it costs no deserialisation. Three rules k
 * A file has its name at all times, whenever a process is killed: another one that has it mapped looks for it by name.
 """
 
+import contextlib
 import errno
 import mmap
 import os
@@ -37,14 +38,18 @@ class Region:
     """One growable flat array in a file; ``array`` is its current mapping."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, *, columns: int = 0) -> None:
+        # Names as text: these files are looked at and replaced in every batch, and a Path is taken apart each time.
         self.path = path
+        self._path = str(path)
+        self._replacement = f"{self._path}.new"
+        self._aside = f"{self._path}.aside"
         self.array: npt.NDArray[Any]
         self._identity: Identity
         self._dtype = np.dtype(dtype)
         self._columns = columns  # 0: one-dimensional
         self._row_bytes = self._dtype.itemsize * max(columns, 1)
-        if not path.exists():
-            _allocate(path, 0)
+        if not os.path.exists(self._path):
+            _allocate(self._path, 0)
         self._map()
 
     @property
@@ -54,13 +59,13 @@ class Region:
     def reserve(self, rows: int) -> None:
         """Make room for ``rows`` rows."""
         if rows > len(self.array):
-            _allocate(self.path, rows * self._row_bytes)
+            _allocate(self._path, rows * self._row_bytes)
             self._map()
 
     def refresh(self) -> None:
         """Map the file again if another process made it larger or replaced it."""
         try:
-            status = os.stat(self.path)
+            status = os.stat(self._path)
         except OSError as error:
             raise memory_error(self.path, error) from error
         if (status.st_ino, status.st_size) != self._identity:
@@ -68,16 +73,16 @@ class Region:
 
     def reset(self) -> None:
         """Drop all content."""
-        self.replace(0)
+        self._make_replacement(0)
         self.adopt()
 
     def set_aside(self) -> None:
         """Drop all content, but so that ``take_back`` can undo it."""
-        self.replace(0)
+        self._make_replacement(0)
         self.forget_aside()  # whoever was killed while forgetting it left it
         try:
             # A second name rather than another one: a kill between two renames would leave no file of this name.
-            os.link(self.path, self._aside())
+            os.link(self._path, self._aside)
         except OSError as error:
             raise memory_error(self.path, error) from error
         self.adopt()
@@ -85,27 +90,25 @@ class Region:
     def take_back(self) -> None:
         """Have again what was set aside; may be repeated."""
         if self.has_aside():
-            os.replace(self._aside(), self.path)
+            os.replace(self._aside, self._path)
             # Renaming a file to another name of the same file does nothing: then it was not yet replaced.
             self.forget_aside()
             self._map()
 
     def has_aside(self) -> bool:
-        return self._aside().exists()
+        return os.path.exists(self._aside)
 
     def forget_aside(self) -> None:
-        self._aside().unlink(missing_ok=True)
+        _unlink(self._aside)
 
     def replace(self, rows: int) -> npt.NDArray[Any]:
         """A zeroed array of ``rows`` rows in a new file beside this one; ``adopt`` puts it in place."""
-        fresh = self._replacement()
-        fresh.unlink(missing_ok=True)
-        _allocate(fresh, rows * self._row_bytes)
-        return self._mapped(fresh)[0]
+        self._make_replacement(rows)
+        return self._mapped(self._replacement)[0]
 
     def adopt(self) -> None:
         """Put the file made by ``replace`` in this region's place, atomically."""
-        os.replace(self._replacement(), self.path)
+        os.replace(self._replacement, self._path)
         self._map()
 
     def close(self) -> None:
@@ -117,22 +120,21 @@ class Region:
         def __getattr__(self, name: str) -> Any:
             # Only asked for what is not there, so that an open region pays nothing for it.
             if name == "array":
+                folder = os.path.dirname(self._path)
                 raise StateError(
-                    f"State folder {self.path.parent} was closed: the run that had it open has lost, opened again or "
-                    f"given up that memory. Ask the run for the shard again."
+                    f"State folder {folder} was closed: the run that had it open has lost, opened again or given up "
+                    f"that memory. Ask the run for the shard again."
                 )
             raise AttributeError(name)
 
-    def _replacement(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.new")
-
-    def _aside(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.aside")
+    def _make_replacement(self, rows: int) -> None:
+        _unlink(self._replacement)
+        _allocate(self._replacement, rows * self._row_bytes)
 
     def _map(self) -> None:
-        self.array, self._identity = self._mapped(self.path)
+        self.array, self._identity = self._mapped(self._path)
 
-    def _mapped(self, path: Path) -> tuple[npt.NDArray[Any], Identity]:
+    def _mapped(self, path: str) -> tuple[npt.NDArray[Any], Identity]:
         try:
             descriptor = os.open(path, os.O_RDWR)
             try:
@@ -143,13 +145,13 @@ class Region:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise memory_error(path, error) from error
+            raise memory_error(Path(path), error) from error
         flat = np.frombuffer(mapping, dtype=self._dtype)
         array = flat.reshape(rows, self._columns) if self._columns else flat
         return array, (status.st_ino, status.st_size)
 
 
-def _allocate(path: Path, size_bytes: int) -> None:
+def _allocate(path: str, size_bytes: int) -> None:
     """Make the file that large at least; if there is no room, it stays as it was."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -164,7 +166,13 @@ def _allocate(path: Path, size_bytes: int) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise memory_error(path, error, wanted_bytes=size_bytes) from error
+        raise memory_error(Path(path), error, wanted_bytes=size_bytes) from error
+
+
+def _unlink(path: str) -> None:
+    """Remove a file; one that is gone already is no error."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def memory_error(path: Path, error: OSError, *, wanted_bytes: int = 0) -> StateMemoryError:
