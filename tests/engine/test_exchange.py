@@ -3,9 +3,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import spillway as sw
-from spillway.engine.exchange import Placing, exchange, placing
+from spillway.engine import exchange as exchanging
+from spillway.engine.exchange import Gathered, Placing, exchange, placing
+from spillway.engine.payload import unpack
 from spillway.graph.nodes import Edge
 from spillway.graph.stages import stages
 from spillway.operators import Count, Where
@@ -65,3 +69,45 @@ def test_every_tuple_arrives_once() -> None:
     seqs = np.sort(np.concatenate([batch["seq"] for task in arriving for _, batch in task]))
     assert seqs.tolist() == [*range(3000), *range(5000, 8000)]
     assert {edge for task in arriving for edge, _ in task} == {few} and isinstance(few, Edge)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60), st.integers(1, 9), st.booleans())
+def test_dividing_is_choosing_the_tuples_of_each_place_in_their_order(seqs: list[int], tasks: int, keyed: bool) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array(seqs, pa.int64()), [f"k{seq % 7}" for seq in seqs]], schema=WORDS)
+    rule = Placing(key=("word",) if keyed else (), tasks=tasks)
+    places = rule.places(batch)
+    chosen = {place: batch.filter(pa.array(places == place)) for place in sorted(set(places.tolist()))}
+    assert dict(rule.divide(batch)) == chosen
+
+
+@pytest.mark.parametrize("rows", [0, 1, 10, 4000])
+def test_what_is_gathered_arrives_whole_and_in_payloads_of_bounded_size(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchanging, "PAYLOAD_BYTES", 1000)
+    monkeypatch.setattr(exchanging, "GATHERED_BYTES_MAX", 3000)
+    gathered = Gathered()
+    payloads: list[tuple[int, pa.Buffer]] = []
+    for number in range(20):
+        for place, part in Placing(key=("word",), tasks=7).divide(words(number * rows, rows=rows)):
+            payloads += gathered.add(place, number % 2, part)
+            assert sum(gathered._bytes.values()) <= 3000
+    payloads += gathered.rest()
+    assert all(payload.size < 4000 for _, payload in payloads)
+    found = [(place, channel, seq) for place, payload in payloads for channel, part in unpack(payload, [WORDS, WORDS])
+             for seq in part["seq"].to_pylist()]  # fmt: skip
+    everything = words(0, rows=20 * rows)
+    places = Placing(key=("word",), tasks=7).places(everything).tolist()
+    wanted = [(places[seq], seq // rows % 2, seq) for seq in range(20 * rows)]
+    assert sorted(found) == sorted(wanted)
+    of_place = [seq for place, channel, seq in found if (place, channel) == (3, 1)]
+    assert of_place == sorted(of_place)
+
+
+def test_few_tuples_make_one_payload_a_place() -> None:
+    gathered = Gathered()
+    for number in range(50):
+        for place, part in Placing(key=("word",), tasks=3).divide(words(number * 10, rows=10)):
+            assert not list(gathered.add(place, 0, part))
+    assert [place for place, _ in gathered.rest()] == [0, 1, 2]
+    assert not list(gathered.rest())

@@ -14,7 +14,7 @@ from spillway.backup.keeper import ignore
 from spillway.graph.stages import stages
 from spillway.operators.operator import Operator
 from spillway.spark import task as tasks
-from spillway.spark.compile import edge_layout
+from spillway.spark.leaving import ToSinks
 from spillway.spark.task import RunContext, StageTask, open_shard, portable
 
 
@@ -52,8 +52,7 @@ def stage_task(folder: Path, *, run: str) -> StageTask:
         report=lambda rows: None,
     )
     stage = stages(graph)[1]
-    layout = edge_layout(graph, stage.leaving)
-    return StageTask(context=context, stage=stage, arriving=layout, sources=(), fed=(), unseen=(), leaving=layout)
+    return StageTask(context=context, stage=stage, leaving=ToSinks(destinations={}))
 
 
 def open_all(task: StageTask) -> None:

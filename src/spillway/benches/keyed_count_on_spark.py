@@ -21,13 +21,18 @@ def stream_parquet(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def count_with_spark(frame: DataFrame, spark: SparkSession, *, key: str, store: Store, checkpoint: Path) -> list[float]:
-    """Run ``groupBy(key).count()`` to the end of the input; returns the seconds each batch took."""
+def count_with_spark(
+    frame: DataFrame, spark: SparkSession, *, key: str, store: Store, checkpoint: Path, output: Path | None
+) -> list[float]:
+    """Run ``groupBy(key).count()`` to the end of the input, into Parquet files or nowhere; seconds of each batch."""
     before = spark.conf.get(_PROVIDER, None)
     ends: list[float] = []
 
     def write(batch: DataFrame, number: int) -> None:
-        batch.write.format("noop").mode("overwrite").save()
+        if output is None:
+            batch.write.format("noop").mode("overwrite").save()
+        else:
+            batch.write.mode("overwrite").parquet(f"{output}/batch={number}")
         ends.append(time.monotonic())
 
     spark.conf.set(_PROVIDER, _PROVIDERS[store])

@@ -1,7 +1,8 @@
 """A keyed count with 2 million keys, ours against Spark's own state stores.
 
-Every system counts the same Parquet files, one file of 1 million words a batch, into the same kind of sink. The first
-files contain every key once, so that state has its full size; they are not measured. Words of the others are chosen
+Every system counts the same Parquet files, one file of 1 million words a batch, into the same kind of sink. Spark reads
+them its own way; ours are read by tasks of ours, or by Spark for ours too (``source``). The first files contain every
+key once, so that state has its full size; they are not measured. Words of the others are chosen
 from all keys alike, or after Zipf's law, which helps Spark: it adds up frequent words before they reach the state.
 Systems take turns, in another order each repetition, each time from nothing; a figure is the median of a system's
 batches, a ratio the median over repetitions of the ratio within one.
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from spillway.benches.bench import Bench, Notes, Tell, option
 from spillway.benches.figures import ratio_of_turns
 from spillway.benches.keyed_count_on_spark import Store, count_with_spark, stream_parquet
-from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Protection
+from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Parquet, Protection, Trace
 from spillway.operators import Count
 from spillway.records.bench import BenchRecords
 from spillway.seeds import generator
@@ -48,6 +49,10 @@ class Wordcount(Bench):
     keys: int = option(2_000_000, "how many different keys there are")
     key_type: str = option("word", "words or integers", among=SCHEMAS)
     words: str = option("uniform", "how often each word comes", among=("uniform", "zipf"))
+    source: str = option(
+        "files", "who reads the files for our systems: our tasks, or Spark", among=("files", "dataframe")
+    )
+    sink: str = option("discard", "what becomes of the counts", among=("discard", "parquet"))
     batches: int = option(5, "measured batches a turn")
     repetitions: int = option(3, "turns of every system")
     seed: int = option(1, "of the input", least=0)
@@ -83,7 +88,7 @@ class Wordcount(Bench):
         ours = [name for name in systems if name in OURS]
         tuples = records.settings["tuples_per_batch"]
         turns = {name: records.turns(name, "batch_s") for name in systems}
-        given = ("tuples_per_batch", "keys", "key_type", "words", "repetitions")
+        given = ("tuples_per_batch", "keys", "key_type", "words", "source", "sink", "repetitions")
         return {
             **{name: records.settings[name] for name in given},
             "tuples_per_s": {name: tuples / median(records.values(name, "batch_s")) for name in systems},
@@ -100,14 +105,18 @@ class Wordcount(Bench):
 
     def _turn(self, name: str, spark: Any, work: Path, notes: Notes, *, turn: int) -> float:
         """Give one system a turn from nothing; returns its median batch."""
-        frame = stream_parquet(spark, work / "in", SCHEMAS[self.key_type])
         place = Path(tempfile.mkdtemp(dir=work))
+        output = place / "output" if self.sink == "parquet" else None
         try:
             if name in SPARKS:
-                all_s = count_with_spark(frame, spark, key="word", store=SPARKS[name], checkpoint=place)
+                frame = stream_parquet(spark, work / "in", SCHEMAS[self.key_type])
+                all_s = count_with_spark(
+                    frame, spark, key="word", store=SPARKS[name], checkpoint=place / "checkpoint", output=output
+                )
                 batches_s = all_s[self.fill - 1 :]
             else:
-                timing = timed(self._graph(frame, OURS[name]), spark, backups=place / "backups", skip=self.fill)
+                graph = self._graph(self._source(spark, work / "in"), OURS[name], output)
+                timing = timed(graph, spark, backups=place / "backups", skip=self.fill)
                 batches_s = timing.batches_s
                 notes.add_all(name, "kernel_s", timing.kernel_s, turn=turn)
                 notes.add(name, "backups", timing.backups, turn=turn)
@@ -117,10 +126,16 @@ class Wordcount(Bench):
             shutil.rmtree(place, ignore_errors=True)
         return median(batches_s)
 
-    def _graph(self, frame: Any, protect: Protection) -> Graph:
+    def _source(self, spark: Any, folder: Path) -> Any:
+        if self.source == "dataframe":
+            return stream_parquet(spark, folder, SCHEMAS[self.key_type])
+        return Trace(folder, rows_per_piece=max(self.tuples_per_batch // 2, 1), pieces_per_batch=2)
+
+    def _graph(self, source: Any, protect: Protection, output: Path | None) -> Graph:
         graph = Graph("wordcount")
         count = Count("count", key="word", key_type="string" if self.key_type == "word" else "int64", protect=protect)
-        graph.sink("out", graph.add(count, graph.source("words", frame)), Discard())
+        sink = Discard() if output is None else Parquet(str(output))
+        graph.sink("out", graph.add(count, graph.source("words", source)), sink)
         return graph
 
     def _write_input(self, folder: Path) -> None:

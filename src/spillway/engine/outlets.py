@@ -27,11 +27,8 @@ class Output(Protocol):
     def show(self, *, batch: int, rows: int) -> None:
         """Print the first rows."""
 
-    def write_parquet(self, folder: str) -> None:
-        """Have it as the whole content of a folder; one that is there is replaced."""
-
-    def drop(self) -> None:
-        """Compute it, and keep nothing."""
+    def write_parquet(self, path: str, *, batch: int) -> None:
+        """Have it as the whole content of the batch's sub-folder of a folder; one that is there is replaced."""
 
 
 Write = Callable[[Output, int], object]
@@ -47,12 +44,6 @@ class Outlets:
         self._kept: dict[str, Kept] = {}
         self._writers = {name: self._writer(name, exit.sink) for name, exit in graph.exits.items()}
 
-    @property
-    def read_again(self) -> bool:
-        """Whether what leaves the graph may be read more than once: by several sinks, or by a function, as it likes."""
-        sinks = [exit.sink for exit in self._graph.exits.values()]
-        return len(sinks) > 1 or any(isinstance(sink, ForEachBatch) for sink in sinks)
-
     def write(self, outputs: Mapping[str, Output], *, batch: int) -> None:
         """Give every sink its part of a batch."""
         for name, output in outputs.items():
@@ -67,7 +58,7 @@ class Outlets:
     def _writer(self, name: str, sink: Sink) -> Write:
         match sink:
             case Parquet(path=path):
-                return lambda output, batch: output.write_parquet(f"{path}/batch={batch}")
+                return lambda output, batch: output.write_parquet(path, batch=batch)
             case Memory(rows_max=rows_max):
                 kept = self._kept[name] = Kept(name, self.schemas[name], rows_max=rows_max)
                 return lambda output, batch: kept.put(batch, output.table())
@@ -76,7 +67,7 @@ class Outlets:
             case ForEachBatch(function=function):
                 return lambda output, batch: function(output.native(), batch)
             case Discard():
-                return lambda output, batch: output.drop()
+                return lambda output, batch: None
             case _:
                 raise GraphError(
                     f"Sink {name!r}: nothing is known of what a {type(sink).__name__} is to be given. Use Parquet, "

@@ -136,8 +136,6 @@ class Task:
     def _arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:
         """Tuples or punctuation on an edge: for an operator of this stage, or passing by."""
         turn = self._turns.get(edge.node)
-        if self._stage.index > 0 and edge.stream.node in self._reads and not edge.marks:
-            self._reads[edge.stream.node].see(batch)
         if turn is None:
             if edge in self._windows and batch.num_rows:
                 self._mark(edge, batch)

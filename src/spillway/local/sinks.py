@@ -1,10 +1,11 @@
 """What leaves a graph on the local runtime: Arrow tables."""
 
-import shutil
 import sys
 from pathlib import Path
 
 import pyarrow as pa
+
+from spillway.engine.parquet_folder import ParquetFolder
 
 
 class LocalOutput:
@@ -24,16 +25,9 @@ class LocalOutput:
         lines = ("  ".join(map(str, row.values())) for row in self._table.slice(0, rows).to_pylist())
         sys.stdout.write("\n".join([title, *lines]) + "\n")
 
-    def write_parquet(self, folder: str) -> None:
-        import pyarrow.parquet as pq  # not loaded by those who write none
-
-        final = Path(folder)
-        temporary = final.with_name(f".{final.name}.part")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        pq.write_table(self._table, temporary / "part-0.parquet")
-        shutil.rmtree(final, ignore_errors=True)
-        temporary.rename(final)
-
-    def drop(self) -> None:
-        """It is computed already."""
+    def write_parquet(self, path: str, *, batch: int) -> None:
+        folder = ParquetFolder(Path(path))
+        part = folder.open_part(batch, self._table.schema)
+        for tuples in self._table.to_batches():
+            part.write(tuples)
+        folder.finish(batch, [part.close()], self._table.schema)

@@ -1,106 +1,110 @@
-"""A graph as one streaming DataFrame: stages become Python maps, exchanges become repartitions by shard."""
+"""A graph on Spark: a streaming DataFrame of what leaves stage 0, and what is done with each of its micro-batches.
 
-from collections.abc import Callable, Iterator
+Stage 0 runs where tuples enter. Every later stage is put on top of a micro-batch when it comes: a repartition that
+brings each row to its task, and a Python map. What leaves the last stage are rows for the sinks (see ``leaving``).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.util import PythonEvalType
 
 from spillway.engine.exchange import placing
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Edge, Source
-from spillway.graph.spark_types import spark_schema
 from spillway.graph.stages import Stage, stages
 from spillway.spark.feed import read_feed
-from spillway.spark.layout import Layout
+from spillway.spark.leaving import PAYLOAD, PLACE, ROWS, Departure, Destination, ToSinks, ToStage
 from spillway.spark.raised import written_down
-from spillway.spark.task import FirstStage, Pieces, RunContext, StageTask
+from spillway.spark.task import ReadFrame, ReadPieces, RunContext, StageTask
+
+Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def compile_graph(graph: CheckedGraph, spark: SparkSession, context: RunContext) -> tuple[DataFrame, Layout]:
-    """The DataFrame of everything that leaves the graph, and how it is laid out: one channel per sink."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledGraph:
+    """What Spark runs."""
+
+    entering: DataFrame  # streaming: what leaves stage 0
+    later: tuple["LaterStage", ...]
+
+    def leaving(self, frame: DataFrame) -> DataFrame:
+        """What leaves the graph, of a micro-batch of ``entering``."""
+        for stage in self.later:
+            frame = stage.put_on(frame)
+        return frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterStage:
+    """A stage after the first. Its function is packed once, and not for every batch."""
+
+    partitions: int
+    function: Any
+
+    def put_on(self, frame: DataFrame) -> DataFrame:
+        arriving = frame.repartitionById(self.partitions, sql.col(PLACE))
+        # DataFrame.mapInArrow does the same, but makes the function anew with every call.
+        column = self.function(sql.col(PLACE), sql.col(PAYLOAD))
+        return DataFrame(arriving._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
+
+
+def compile_graph(
+    graph: CheckedGraph, spark: SparkSession, context: RunContext, destinations: Mapping[Edge, Destination]
+) -> CompiledGraph:
+    """A graph whose sinks are given what ``destinations`` say."""
     first, *later = stages(graph)
-    frame, arriving = _first_stage(graph, spark, context, first)
-    unseen = tuple(graph.sources) if _only_hands_on(graph, first) and not _fed(graph) else ()
-    for stage in later:
-        leaving = edge_layout(graph, stage.leaving)
-        task = StageTask(
-            context=context, stage=stage, arriving=arriving, sources=(), fed=(), unseen=unseen, leaving=leaving
-        )
-        unseen = ()
-        frame = frame.repartitionById(stage.partitions, _place(graph, stage, arriving))
-        frame = frame.mapInArrow(_function(task), leaving.spark_schema())
-        arriving = leaving
-    return frame, arriving
-
-
-def _first_stage(
-    graph: CheckedGraph, spark: SparkSession, context: RunContext, stage: Stage
-) -> tuple[DataFrame, Layout]:
-    """What leaves stage 0: made where pieces are read, if there is one feed; otherwise of what all sources give."""
-    leaving = edge_layout(graph, stage.leaving)
-    sources = list(graph.sources.values())
-    if len(sources) == 1 and sources[0].feed is not None:
-        read = FirstStage(context=context, stage=stage, source=sources[0], leaving=leaving.nullable())
-        name = _format_name(graph, sources[0])
-        return read_feed(spark, sources[0].feed, read, name=name, columns=leaving.spark_schema()), leaving
-    arriving = Layout(tuple(graph.sources), tuple(source.schema for source in sources))
-    frame = arriving.union([_source_frame(spark, graph, source) for source in sources])
-    if _only_hands_on(graph, stage):
-        return frame, leaving
-    names = tuple(graph.sources)
-    task = StageTask(
-        context=context, stage=stage, arriving=arriving, sources=names, fed=_fed(graph), unseen=names, leaving=leaving
+    departures: list[Departure] = [
+        ToStage(placings={edge: placing(graph, stage, edge) for edge in stage.arriving}) for stage in later
+    ]
+    departures.append(ToSinks(destinations=destinations))
+    entering = [_entering(graph, spark, context, first, source, departures[0]) for source in graph.sources.values()]
+    return CompiledGraph(
+        entering=reduce(DataFrame.union, entering),
+        later=tuple(
+            LaterStage(
+                partitions=stage.partitions, function=_packed(StageTask(context=context, stage=stage, leaving=leaving))
+            )
+            for stage, leaving in zip(later, departures[1:], strict=True)
+        ),
     )
-    return frame.mapInArrow(_function(task), leaving.spark_schema()), leaving
 
 
-def edge_layout(graph: CheckedGraph, edges: tuple[Edge, ...]) -> Layout:
-    names = tuple(f"{'marks of' if edge.marks else 'stream'} {edge.stream}" for edge in edges)
-    return Layout(names, tuple(graph.schema_of(edge) for edge in edges))
-
-
-def _source_frame(spark: SparkSession, graph: CheckedGraph, source: Source) -> DataFrame:
-    feed = source.feed
-    if feed is not None:
-        name = _format_name(graph, source)
-        return read_feed(spark, feed, Pieces(source=source), name=name, columns=spark_schema(source.schema, name))
+def _entering(
+    graph: CheckedGraph,
+    spark: SparkSession,
+    context: RunContext,
+    stage: Stage,
+    source: Source,
+    leaving: Departure,
+) -> DataFrame:
+    """What stage 0 makes of one source."""
+    if source.feed is not None:
+        read = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
+        return read_feed(spark, source.feed, read, name=f"spillway-{graph.name}-{source.name}", columns=ROWS)
     columns = [
         sql.col(f"`{source.seq if column.name == SEQ else column.name}`").alias(column.name) for column in source.schema
     ]
     frame: DataFrame = source.data
-    return frame.select(*columns)
+    known = context.graph.sources[source.name]  # without the DataFrame, which stays here
+    task = ReadFrame(context=context, stage=stage, source=known, leaving=leaving)
+    return frame.select(*columns).mapInArrow(_function(task), ROWS)
 
 
-def _fed(graph: CheckedGraph) -> tuple[str, ...]:
-    """The sources that are feeds."""
-    return tuple(name for name, source in graph.sources.items() if source.feed is not None)
+def _packed(task: StageTask) -> Any:
+    """The function of a stage, as Spark keeps it."""
+    packed: Any = pandas_udf(_function(task), returnType=ROWS, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+    return packed
 
 
-def _format_name(graph: CheckedGraph, source: Source) -> str:
-    """The name under which Spark knows a feed."""
-    return f"spillway-{graph.name}-{source.name}"
-
-
-def _only_hands_on(graph: CheckedGraph, stage: Stage) -> bool:
-    """Whether stage 0 has nothing to do: one source, one edge, no operator. Spark then needs no Python for it."""
-    return not stage.operators and len(graph.sources) == 1 and len(stage.leaving) == 1
-
-
-def _place(graph: CheckedGraph, stage: Stage, arriving: Layout) -> Column:
-    """The number of the task that each tuple goes to, as the engine has it."""
-    places = []
-    for channel, edge in enumerate(stage.arriving):
-        rule = placing(graph, stage, edge)
-        keys = [arriving.column(channel, name) for name in rule.key]
-        number = sql.xxhash64(*keys) if keys else arriving.column(channel, SEQ)
-        place = sql.pmod(number, sql.lit(rule.tasks)) if rule.tasks > 1 else sql.lit(0)
-        places.append(place.cast("int"))
-    return arriving.of_each(places)
-
-
-def _function(task: StageTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _function(task: Mapped) -> Mapped:
     """Spark wants a function and its name, not any callable."""
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

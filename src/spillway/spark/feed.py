@@ -17,13 +17,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from spillway.graph.feeds import Feed
 from spillway.spark.raised import written_down
 
-_ROWS_PER_ARROW_BATCH = 200_000
-
 # How Spark itself sends functions to its processes.
 _PACKER: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 ReadPiece = Callable[[int], Iterator[pa.RecordBatch]]
-"""What a piece becomes: its tuples, or what the first stage of a graph makes of them."""
+"""What the first stage of a graph makes of a piece."""
 
 
 def read_feed(spark: SparkSession, feed: Feed, read: ReadPiece, *, name: str, columns: str) -> DataFrame:
@@ -35,15 +33,10 @@ def read_feed(spark: SparkSession, feed: Feed, read: ReadPiece, *, name: str, co
 
 
 def rows_of(packed: bytes, piece: int) -> Iterator[pa.RecordBatch]:
-    """What becomes of a piece, as Spark wants it: in parts of bounded size, every column nullable."""
+    """What becomes of a piece."""
     read: ReadPiece = _PACKER.loads(packed)
     with written_down():
-        for batch in read(piece):
-            # Spark's columns may all be null, and it compares schemas to the letter.
-            nullable = pa.schema([column.with_nullable(True) for column in batch.schema])
-            rows = pa.RecordBatch.from_arrays(batch.columns, schema=nullable)
-            for start in range(0, rows.num_rows, _ROWS_PER_ARROW_BATCH):
-                yield rows.slice(start, _ROWS_PER_ARROW_BATCH)
+        yield from read(piece)
 
 
 def _source(name: str, columns: str, *, pieces: int, pieces_per_batch: int, packed: bytes) -> type[DataSource]:

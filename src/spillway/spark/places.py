@@ -31,7 +31,7 @@ class Places:
             temporary.append(own)
             self.checkpoint, self._folder = str(own / "checkpoint"), own
         else:
-            local = _local_folder(checkpoint)
+            local = local_folder(checkpoint)
             # A relative path would mean another folder after the process changed its own.
             self.checkpoint = str(local) if local is not None and ":" not in checkpoint else checkpoint
             self._folder = local
@@ -112,8 +112,8 @@ class Places:
         self._leave()
 
 
-def _local_folder(url: str) -> Path | None:
-    """The absolute path of a checkpoint on this machine; None if it is elsewhere."""
+def local_folder(url: str) -> Path | None:
+    """The absolute path of a folder on this machine; None if it is elsewhere."""
     path = url.removeprefix("file://") if url.startswith("file:///") else url.removeprefix("file:")
     return Path(path).resolve() if "://" not in path else None
 

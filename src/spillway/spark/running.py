@@ -33,13 +33,13 @@ from spillway.records.progress import ShardProgress, last_words
 from spillway.records.ranges import SourceRange
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
-from spillway.spark.compile import compile_graph
+from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours, written_down
 from spillway.spark.settings import check_one_machine, query_settings, session
-from spillway.spark.sinks import write_all
+from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Reported, RunContext, portable
 from spillway.state.folders import wipe
 
@@ -96,6 +96,7 @@ class Run:
         self._graph: CheckedGraph = graph.checked()
         self._operators = kernels(self._graph, backups=backups)
         self._outlets = Outlets(self._graph)
+        self._sinks = SparkSinks(self._graph, self._outlets)
         self._backups = backups
         self._spark = spark
         check_one_machine(spark)
@@ -116,7 +117,7 @@ class Run:
             self._take_places()
             batch = next_batch(spark, self._places.checkpoint)
             check_resumable(self._graph, state=self.state, backups=backups, batch=batch)
-            frame = self._compile(spark)
+            self._compiled = self._compile(spark)
             if directory is not None:
                 self._directory = RunDirectory(
                     directory,
@@ -125,7 +126,7 @@ class Run:
                     backups=backups or "",
                     promises=promises(self._graph).as_json(),
                 )
-            self._query = self._start(frame, spark, trigger or _default_trigger(self._graph))
+            self._query = self._start(spark, trigger or _default_trigger(self._graph))
         except BaseException as error:
             self._places.give_up()
             if self._directory is not None:
@@ -145,7 +146,7 @@ class Run:
                 other._places.hand_over()
         self._places.claim()
 
-    def _compile(self, spark: SparkSession) -> DataFrame:
+    def _compile(self, spark: SparkSession) -> CompiledGraph:
         context = RunContext(
             run=uuid.uuid4().hex,
             graph=portable(self._graph),
@@ -157,8 +158,7 @@ class Run:
             report=_Report(self._reported),
         )
         self._reach = Reach.beside(self._places.checkpoint)
-        frame, self._leaving = compile_graph(self._graph, spark, context)
-        return frame
+        return compile_graph(self._graph, spark, context, self._sinks.destinations)
 
     def __enter__(self) -> "Run":
         return self
@@ -248,15 +248,15 @@ class Run:
         """Lose all shard memory, as a machine that stops does."""
         wipe(self.state)
 
-    def _start(self, frame: DataFrame, spark: SparkSession, trigger: Mapping[str, Any]) -> StreamingQuery:
-        writer = frame.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
+    def _start(self, spark: SparkSession, trigger: Mapping[str, Any]) -> StreamingQuery:
+        writer = self._compiled.entering.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
         with query_settings(spark, local_checkpoint=self._places.local_checkpoint):
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         with written_down():
-            write_all(self._outlets, self._graph, self._leaving, frame, batch=batch)
+            self._sinks.write(self._compiled.leaving(frame), batch=batch)
             self._take_reports(batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)

@@ -17,6 +17,8 @@ from spillway.state.folders import make_temporary
 FOR_QUERY = {
     # Fewer, larger Arrow batches: a kernel call costs the same for 10,000 tuples as for 200,000.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # Tuples of our own travel as a few rows of megabytes each: not too many of those at once either.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     # A task is a shard. Adaptive execution merges and splits tasks as it sees fit.
     "spark.sql.adaptive.enabled": "false",
     # Arrow carries the session's time zone in its types, and types must match exactly.

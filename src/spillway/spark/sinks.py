@@ -1,49 +1,103 @@
-"""What leaves a graph on Spark: DataFrames of one micro-batch."""
+"""What leaves a graph on Spark: carried to the driver, given to a DataFrame, or written where it is."""
+
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 from pyspark.storagelevel import StorageLevel
 
 from spillway.engine.outlets import Outlets
+from spillway.engine.parquet_folder import ParquetFolder
+from spillway.engine.payload import unpack
 from spillway.graph.checked import CheckedGraph
-from spillway.spark.layout import Layout
+from spillway.graph.nodes import Edge
+from spillway.graph.sinks import Discard, Memory, Parquet, Sink
+from spillway.graph.spark_types import spark_schema
+from spillway.spark.leaving import PAYLOAD, PLACE, Destination, from_batch
+from spillway.spark.places import local_folder
+
+
+class SparkSinks:
+    """The sinks of a graph, as tasks and the driver need to know them."""
+
+    def __init__(self, graph: CheckedGraph, outlets: Outlets) -> None:
+        self._outlets = outlets
+        edges = [edge for edge in graph.edges if edge.node in graph.exits]
+        sinks = {edge: graph.exits[edge.node].sink for edge in edges}
+        self.destinations: Mapping[Edge, Destination] = {
+            edge: _destination(sink, outlets.schemas[edge.node]) for edge, sink in sinks.items()
+        }
+        """What tasks do with the tuples for each sink."""
+        self._names = [edge.node for edge in edges]  # by place
+        self._as_frames = [place for place, sink in enumerate(sinks.values()) if _wants_frame(sink)]
+
+    def write(self, rows: DataFrame, *, batch: int) -> None:
+        """Run a batch, once, and give every sink its part."""
+        if self._as_frames:
+            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            # What becomes of the frames is up to others, who may not even look: the batch runs here.
+            to_driver = rows.where(~sql.col(PLACE).isin(self._as_frames)) if self._as_frames else rows
+            arrived: dict[int, list[pa.Buffer]] = {place: [] for place in range(len(self._names))}
+            for row in to_driver.collect():
+                arrived[row[PLACE]].append(pa.py_buffer(row[PAYLOAD]))
+            outputs = {
+                name: SparkOutput(rows, place, arrived[place], self._outlets.schemas[name])
+                for place, name in enumerate(self._names)
+            }
+            self._outlets.write(outputs, batch=batch)
+        finally:
+            if self._as_frames:
+                rows.unpersist()
 
 
 class SparkOutput:
-    """A DataFrame for one sink; satisfies ``engine.outlets.Output``."""
+    """What one batch gives one sink; satisfies ``engine.outlets.Output``."""
 
-    def __init__(self, frame: DataFrame, schema: pa.Schema) -> None:
-        self._frame = frame
+    def __init__(self, rows: DataFrame, place: int, arrived: list[pa.Buffer], schema: pa.Schema) -> None:
+        self._rows = rows
+        self._place = place
+        self._arrived = arrived
         self._schema = schema
 
     def native(self) -> DataFrame:
-        return self._frame
+        mine = self._rows.where(sql.col(PLACE) == self._place)
+        return mine.mapInArrow(_tuples(self._schema), spark_schema(self._schema, "a sink"))
 
     def table(self) -> pa.Table:
-        return pa.Table.from_arrays(self._frame.toArrow().columns, schema=self._schema)
+        batches = [tuples for payload in self._arrived for _, tuples in unpack(payload, [self._schema])]
+        return pa.Table.from_batches(batches, self._schema)
 
     def show(self, *, batch: int, rows: int) -> None:
-        self._frame.show(rows, truncate=False)
+        self.native().show(rows, truncate=False)
 
-    def write_parquet(self, folder: str) -> None:
-        self._frame.write.mode("overwrite").parquet(folder)
+    def write_parquet(self, path: str, *, batch: int) -> None:
+        folder = local_folder(path)
+        if folder is None:
+            self.native().write.mode("overwrite").parquet(f"{path}/batch={batch}")
+        else:
+            names = [name.to_pybytes().decode() for name in self._arrived]
+            ParquetFolder(folder).finish(batch, names, self._schema)
 
-    def drop(self) -> None:
-        self._frame.write.format("noop").mode("overwrite").save()
+
+def _destination(sink: Sink, schema: pa.Schema) -> Destination:
+    folder = local_folder(sink.path) if isinstance(sink, Parquet) else None
+    path = None if folder is None else str(folder)
+    return Destination(schema=schema, carried=not isinstance(sink, Discard), folder=path)
 
 
-def write_all(outlets: Outlets, graph: CheckedGraph, layout: Layout, frame: DataFrame, *, batch: int) -> None:
-    """Write one batch to every sink; the stages before run once, however many sinks read them."""
-    # Channels of the layout are the edges that leave the last stage, in the order of the graph's edges.
-    names = [edge.node for edge in graph.edges if edge.node in graph.exits]
-    if outlets.read_again:
-        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        outputs = {
-            name: SparkOutput(layout.select(frame, channel), outlets.schemas[name])
-            for channel, name in enumerate(names)
-        }
-        outlets.write(outputs, batch=batch)
-    finally:
-        if outlets.read_again:
-            frame.unpersist()
+def _wants_frame(sink: Sink) -> bool:
+    """Whether a sink is given a DataFrame of ordinary columns."""
+    return not isinstance(sink, Memory | Discard) and not (isinstance(sink, Parquet) and local_folder(sink.path))
+
+
+def _tuples(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What makes tuples of payloads."""
+
+    def tuples(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            for _, found in from_batch(rows, [schema]):
+                yield found
+
+    return tuples

@@ -25,7 +25,7 @@ from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
-from spillway.spark.layout import Layout
+from spillway.spark.leaving import Departure, as_batches, from_batch
 
 # Shards stay mapped in a worker from batch to batch: a fresh mapping pays a page fault for every page it touches.
 _OPEN: OrderedDict[tuple[str, str, int], OpenOperator] = OrderedDict()
@@ -51,65 +51,56 @@ class RunContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageTask:
-    """One stage, as the function that Spark maps over a partition."""
+class ReadFrame:
+    """Stage 0 for what one streaming DataFrame gives, as the function that Spark maps over a partition."""
 
     context: RunContext
     stage: Stage
-    arriving: Layout  # of sources in stage 0, of edges later
-    sources: tuple[str, ...]  # in stage 0: the source of each channel
-    fed: tuple[str, ...]  # the sources that are feeds: their tasks are pieces, in order
-    unseen: tuple[str, ...]  # sources whose tuples no stage has seen before this one
-    leaving: Layout
+    source: Source
+    leaving: Departure
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        at = _whereabouts()
-        numbers = {
-            name: Numbering(
-                self.context.graph.sources[name],
-                batch=at.batch,
-                part=at.index,
-                name=f"part {at.index}",
-                ordered=name in self.fed,
-            )
-            for name in self.unseen
-        }
-        return _run_stage(self.context, self.stage, at, self._arriving(batches), reads=numbers, leaving=self.leaving)
-
-    def _arriving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Arriving]:
-        places = self.sources or self.stage.arriving
-        for arrived in batches:
-            for channel, batch in self.arriving.split(arrived):
-                yield places[channel], batch
+        at, source = _whereabouts(), self.source
+        numbers = Numbering(source, batch=at.batch, part=at.index, name=f"part {at.index}", ordered=False)
+        arriving = ((source.name, pa.RecordBatch.from_arrays(batch.columns, schema=source.schema)) for batch in batches)
+        return _run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
-    """The tuples of a source's feed, piece by piece."""
-
-    source: Source
-
-    def __call__(self, piece: int) -> Iterator[pa.RecordBatch]:
-        feed = self.source.feed
-        assert feed is not None
-        yield self.source.columns_of(feed.read(piece))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstStage:
-    """Stage 0 of a graph that reads one feed, run where a piece is read: its tuples need not go to Spark and back."""
+class ReadPieces:
+    """Stage 0 for a feed, run where a piece is read: its tuples need not go to Spark and back."""
 
     context: RunContext
     stage: Stage
     source: Source  # with its feed
-    leaving: Layout
+    leaving: Departure
 
     def __call__(self, piece: int) -> Iterator[pa.RecordBatch]:
-        at, source = _whereabouts(), self.source
-        assert source.feed is not None
-        numbers = Numbering(source, batch=at.batch, part=piece, name=piece_name(source.feed, piece), ordered=True)
-        arriving = ((source.name, tuples) for tuples in Pieces(source=source)(piece))
+        at, source, feed = _whereabouts(), self.source, self.source.feed
+        assert feed is not None
+        numbers = Numbering(source, batch=at.batch, part=piece, name=piece_name(feed, piece), ordered=True)
+        arriving = ((source.name, source.columns_of(feed.read(one))) for one in (piece,))
         return _run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTask:
+    """A later stage, as the function that Spark maps over a partition."""
+
+    context: RunContext
+    stage: Stage
+    leaving: Departure
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _run_stage(
+            self.context, self.stage, _whereabouts(), self._arriving(batches), reads={}, leaving=self.leaving
+        )
+
+    def _arriving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Arriving]:
+        schemas = [self.context.graph.schema_of(edge) for edge in self.stage.arriving]
+        for rows in batches:
+            for channel, tuples in from_batch(rows, schemas):
+                yield self.stage.arriving[channel], tuples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +127,7 @@ def _run_stage(
     arriving: Iterable[Arriving],
     *,
     reads: Mapping[str, Numbering],
-    leaving: Layout,
+    leaving: Departure,
 ) -> Iterator[pa.RecordBatch]:
     """What leaves one task of a stage, as rows; what it did is reported to the driver."""
     equipment = Equipment(
@@ -147,9 +138,7 @@ def _run_stage(
         mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
     )
     task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads)
-    channels = {edge: i for i, edge in enumerate(stage.leaving)}
-    for edge, out in task.run(arriving):
-        yield leaving.join(channels[edge], out)
+    yield from as_batches(leaving.rows(task.run(arriving), batch=at.batch))
     context.report([*task.progress, *task.ranges])
 
 

@@ -1,0 +1,118 @@
+"""What leaves a task on Spark: a few rows of a place and a payload, whatever the tuples are made of.
+
+Spark carries rows between stages, and turning every tuple into one and back is most of what a batch would cost. So
+tuples stay as they are, in Arrow, and travel as bytes (see ``engine.payload``). Between stages the place is a task of
+the next stage. Behind the last one it is a sink; there, tuples go no further than the sink needs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from spillway.engine.exchange import PAYLOAD_BYTES, Gathered, Placing
+from spillway.engine.parquet_folder import ParquetFolder, ParquetPart
+from spillway.engine.payload import Part, unpack
+from spillway.engine.task import Leaving
+from spillway.graph.nodes import Edge
+
+PLACE, PAYLOAD = "place", "payload"
+ROWS = f"{PLACE} int, {PAYLOAD} binary"
+"""The rows, as Spark writes their schema."""
+
+_ROWS = pa.schema([pa.field(PLACE, pa.int32()), pa.field(PAYLOAD, pa.binary())])
+
+Row = tuple[int, pa.Buffer]
+
+
+class Departure(Protocol):
+    """Where what leaves a task goes."""
+
+    def rows(self, leaving: Iterable[Leaving], *, batch: int) -> Iterator[Row]:
+        """Each place with some bytes for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToStage:
+    """To the tasks of the next stage. The channel of an edge is its number among those that arrive there."""
+
+    placings: Mapping[Edge, Placing]
+
+    def rows(self, leaving: Iterable[Leaving], *, batch: int) -> Iterator[Row]:
+        channels = {edge: channel for channel, edge in enumerate(self.placings)}
+        gathered = Gathered()
+        for edge, tuples in leaving:
+            for place, part in self.placings[edge].divide(tuples):
+                yield from gathered.add(place, channels[edge], part)
+        yield from gathered.rest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """What a task does with tuples for one sink, whose number is their place."""
+
+    schema: pa.Schema
+    carried: bool  # to the driver, or to a DataFrame
+    folder: str | None = None  # of Parquet files, to be written by the task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToSinks:
+    """To the sinks: carried, written here (then the bytes are the name of a file), or dropped."""
+
+    destinations: Mapping[Edge, Destination]
+
+    def rows(self, leaving: Iterable[Leaving], *, batch: int) -> Iterator[Row]:
+        places = {edge: place for place, edge in enumerate(self.destinations)}
+        gathered = Gathered()
+        written: dict[Edge, ParquetPart] = {}
+        for edge, tuples in leaving:
+            to = self.destinations[edge]
+            if not tuples.num_rows:
+                continue
+            if to.folder is not None:
+                if edge not in written:
+                    written[edge] = ParquetFolder(Path(to.folder)).open_part(batch, to.schema)
+                written[edge].write(tuples)
+            elif to.carried:
+                yield from gathered.add(places[edge], 0, tuples)
+        yield from gathered.rest()
+        for edge, part in written.items():
+            yield places[edge], pa.py_buffer(part.close().encode())
+
+
+def as_batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """The rows as Arrow has them, some together, so that none of the batches is large."""
+    together: list[Row] = []
+    size = 0
+    for row in rows:
+        together.append(row)
+        size += row[1].size
+        if size >= PAYLOAD_BYTES:
+            yield _as_batch(together)
+            together, size = [], 0
+    if together:
+        yield _as_batch(together)
+
+
+def from_batch(batch: pa.RecordBatch, schemas: list[pa.Schema]) -> Iterator[Part]:
+    """The tuples that arrive in some rows, by channel."""
+    for payload in batch[PAYLOAD]:
+        yield from unpack(payload.as_buffer(), schemas)
+
+
+def _as_batch(rows: list[Row]) -> pa.RecordBatch:
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum([payload.size for _, payload in rows], out=offsets[1:])
+    if len(rows) == 1:
+        data = rows[0][1]
+    else:
+        joined = pa.BufferOutputStream()
+        for _, payload in rows:
+            joined.write(payload)
+        data = joined.getvalue()
+    payloads = pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(offsets), data])
+    return pa.RecordBatch.from_arrays([pa.array([place for place, _ in rows], pa.int32()), payloads], schema=_ROWS)
