@@ -14,24 +14,47 @@ from spillway.state.folders import default_root, found_folders
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SNIPPETS = ["README.md", "docs/tutorial.md", "docs/howto.md"]
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/howto.md"])
-def test_snippets_run(page: str, tmp_path: Path) -> None:
-    snippets = SNIPPET.findall((ROOT / page).read_text())
-    assert snippets
-    script = tmp_path / "snippets.py"
-    script.write_text("\n".join(snippets))
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, str(script)]
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+# Each page as a user would run it, in a folder and with names of its own, but all with one Spark.
+RUN_PAGES = """
+import os, sys, traceback
+for page in sys.argv[1:]:
+    os.makedirs(page)
+    os.chdir(page)
+    try:
+        exec(compile(open(f"{page}.py").read(), page, "exec"), {"__name__": "__main__"})
+    except BaseException:
+        open(f"{page}.failed", "w").write(traceback.format_exc())
+    os.chdir("..")
+"""
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What went wrong when the snippets of each page were run."""
+    place = tmp_path_factory.mktemp("pages")
+    for page in SNIPPETS:
+        (place / f"{Path(page).stem}.py").write_text("\n".join(SNIPPET.findall((ROOT / page).read_text())))
+    pages = {page: str(place / Path(page).stem) for page in SNIPPETS}
+    environment = {**os.environ, "TMPDIR": str(place)}
+    command = [sys.executable, "-c", RUN_PAGES, *pages.values()]
+    ran = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     for folder in found_folders(default_root()):
         # What a snippet could still resume, nobody will.
-        if folder.owner is not None and folder.owner.checkpoint.startswith(str(tmp_path)):
+        if folder.owner is not None and folder.owner.checkpoint.startswith(str(place)):
             shutil.rmtree(folder.path)
+    return {page: Path(f"{path}.failed").read_text() for page, path in pages.items() if Path(f"{path}.failed").exists()}
+
+
+@pytest.mark.spark
+def test_snippets_run(failures: dict[str, str]) -> None:
+    for page in SNIPPETS:
+        assert SNIPPET.search((ROOT / page).read_text()), page
+    assert not failures, "\n".join(f"{page}: {text}" for page, text in failures.items())
 
 
 def test_reference_is_current() -> None:

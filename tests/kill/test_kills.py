@@ -62,11 +62,12 @@ def final_counts(table: pa.Table) -> dict[str, int]:
     return {word: count for word, (_, count) in newest.items()}
 
 
-def test_driver_killed_at_every_point_loses_nothing(tmp_path: Path) -> None:
+def test_driver_killed_at_every_point_and_a_worker_in_mid_batch_lose_nothing(tmp_path: Path) -> None:
     for step, batch in POINTS:
         finish(start(tmp_path, "approximate", step, batch, "driver"), killed=True)
         assert list(tmp_path.glob(f"killed-{step}-*")), f"never reached {step}"
-    finish(start(tmp_path, "approximate"), killed=False)
+    finish(start(tmp_path, "approximate", "applying", BATCHES - 1, "worker"), killed=False)
+    assert list(tmp_path.glob("killed-*-worker"))
     assert in_order(output(tmp_path, "approximate")) == in_order(ideal(tmp_path))
 
 
@@ -94,12 +95,6 @@ def test_driver_killed_and_memory_wiped_loses_what_was_promised_and_no_record(tm
     said = words(report_page(tmp_path / "run"))
     assert f"{BATCHES} batches; ended: finished. Drivers before this one: 4 gone without saying so." in said
     assert "lack a record" not in said
-
-
-def test_worker_killed_in_mid_batch_loses_nothing(tmp_path: Path) -> None:
-    finish(start(tmp_path, "approximate", "applying", 3, "worker"), killed=False)
-    assert list(tmp_path.glob("killed-*"))
-    assert in_order(output(tmp_path, "approximate")) == in_order(ideal(tmp_path))
 
 
 @pytest.mark.parametrize("seed", [1])
