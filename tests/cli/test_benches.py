@@ -95,6 +95,18 @@ def test_wordcount(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.spark
+def test_batch(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = ("--tuples-per-batch", "50", "--keys", "20", "--batches", "2", "--repetitions", "1")
+    found = ran(capsys, tmp_path / "batch", "batch", *size)
+    assert {name: [len(turn) for turn in turns] for name, turns in found["batches_s"].items()} == {
+        "ours": [2],
+        "spark": [2],
+    }
+    ours, sparks = found["batch_ms"]["ours"], found["batch_ms"]["spark"]
+    assert found["ratio"] == {"ours_over_spark": pytest.approx(ours / sparks)}
+
+
+@pytest.mark.spark
 def test_af(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = ("--tuples-per-batch", "200", "--batches", "1", "--repetitions", "1")
     found = ran(capsys, tmp_path / "af", "af", "--workload", "wordcount", *size)["workloads"]["wordcount"]

@@ -153,10 +153,20 @@ def _show_ratios(found: dict[str, Any]) -> None:
         PEOPLE.print(f"{name.replace('_', ' ')}: {ratio:.2f}")
 
 
+def _show_batch(found: dict[str, Any]) -> None:
+    print_table(
+        f"A batch of {found['tuples_per_batch']:,} tuples",
+        ["system", "ms a batch"],
+        [[name, f"{batch_ms:.0f}"] for name, batch_ms in found["batch_ms"].items()],
+    )
+    PEOPLE.print(f"Ours over Spark's: {found['ratio']['ours_over_spark']:.2f}")
+
+
 _SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "af": _show_af,
     "receiver": _show_receiver,
     "wordcount": _show_wordcount,
+    "batch": _show_batch,
     "state": _show_state,
     "model": _show_model,
 }
