@@ -1,13 +1,15 @@
 """Errors that come back from Spark as text are those that were raised."""
 
+import re
 import traceback
 from typing import Any, get_type_hints
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from spillway import errors
 from spillway.errors import BoundLostError, InputError, RunError, SpillwayError
-from spillway.spark.raised import as_ours, written_down
+from spillway.spark.raised import as_ours, interrupted_shortly, written_down
 
 EXAMPLES: dict[type, Any] = {str: "the disk\nis full", int: 3}
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SpillwayError)]
@@ -54,3 +56,40 @@ def test_a_users_own_kind_is_told_in_one_sentence() -> None:
     found = as_ours(Exception(printed(own("no such luck"))), "Spark stopped the run")
     assert type(found) is RunError
     assert str(found).startswith("Spark stopped the run: ") and str(found).endswith("InputError: no such luck")
+
+
+class Thrown:
+    """What Java threw, as far as it is asked."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def getClass(self) -> "Thrown":  # noqa: N802
+        return self
+
+    def getName(self) -> str:  # noqa: N802
+        return self.kind
+
+
+class JavaError(Py4JJavaError):
+    def __init__(self, kind: str) -> None:
+        self.java_exception = Thrown(kind)
+
+    def __str__(self) -> str:
+        return "\tat somewhere\n" * 500
+
+
+def test_that_spark_interrupted_a_batch_is_told_in_words_it_knows_and_few() -> None:
+    with pytest.raises(RuntimeError) as raised, interrupted_shortly():
+        raise JavaError("java.lang.InterruptedException")
+    text = "".join(traceback.format_exception(raised.value))
+    # As Spark 4.3 looks for it: StreamExecution.isInterruptionException.
+    assert re.search(
+        r"py4j.protocol.Py4JJavaError: An error occurred while calling.*java.lang.InterruptedException", text
+    )
+    assert "somewhere" not in text
+
+
+def test_what_else_java_throws_stays_what_it_is() -> None:
+    with pytest.raises(JavaError), interrupted_shortly():
+        raise JavaError("org.apache.spark.SparkException")

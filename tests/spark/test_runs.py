@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,24 @@ def test_stopping_in_mid_stream_and_going_on_loses_nothing(spark: Any, places: P
         ideal.run()
     written = pyarrow.dataset.dataset(tmp_path / "out", partitioning="hive").to_table().drop_columns(["batch"])
     assert in_order(pa.table(written.to_pydict())).to_pydict() == in_order(ideal.result("out")).to_pydict()
+
+
+def test_a_run_stopped_in_mid_batch_has_not_failed(spark: Any, places: Places, tmp_path: Path) -> None:
+    reached, go_on = tmp_path / "reached", tmp_path / "go-on"
+
+    def observe(step: Step, operator: str, shard: int, batch: int) -> None:
+        if step is Step.APPLYING and batch == 1:
+            reached.touch()
+            while not go_on.exists():
+                os.sched_yield()
+
+    with run(build(sw.Exact()), spark, observe=observe, **places.options()) as running:
+        while not reached.exists():
+            assert running.active
+        running.stop()
+        assert running.query.exception() is None
+    go_on.touch()
+    assert counts_in(finished(build(sw.Exact()), spark, **places.options())) == truth()
 
 
 def test_the_run_directory_has_every_shard_and_batch(spark: Any, tmp_path: Path) -> None:

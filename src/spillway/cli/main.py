@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser(given)
     options = parser.parse_args(given)
+    # What goes wrong is told below, in a sentence; on Ctrl-C py4j would log a traceback for every call under way.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         return int(options.main(options))
     except SpillwayError as error:

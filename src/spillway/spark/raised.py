@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from spillway import errors
 from spillway.errors import RunError, SpillwayError, rebuild
@@ -21,6 +21,7 @@ _NOTED = re.compile(rf"^\W*{_NOTE}(\{{.*\}})\s*$", re.MULTILINE)
 _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
+_INTERRUPTION = "java.lang.InterruptedException"
 # What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
 _DIED = re.compile(r"terminated with exception:\s+SQLSTATE|Stream closed|Broken pipe|Python worker exited unexpectedly")
 
@@ -36,6 +37,24 @@ def written_down() -> Iterator[None]:
             made_of = {"class": type(error).__name__, "message": str(error), "fields": fields}
             error.add_note(_NOTE + json.dumps(made_of, default=str))  # a field that has no JSON must not hide the error
         raise
+
+
+@contextmanager
+def interrupted_shortly() -> Iterator[None]:
+    """Around what Spark calls in the driver: that it was stopped in the middle is told to Spark in a few words.
+
+    Spark looks for those words in the print of whatever is raised, with a pattern that takes a step down Java's stack
+    for every character. The whole print, which has Java's own trace, ends in a StackOverflowError, a thousand lines of
+    it on the screen, and a JVM that may not end.
+    """
+    try:
+        yield
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != _INTERRUPTION:
+            raise
+        raise RuntimeError(
+            f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch: {_INTERRUPTION}"
+        ) from None
 
 
 def as_ours(error: Exception, outcome: str) -> SpillwayError:

@@ -37,7 +37,7 @@ from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
-from spillway.spark.raised import as_ours, written_down
+from spillway.spark.raised import as_ours, interrupted_shortly, written_down
 from spillway.spark.settings import check_one_machine, query_settings, session
 from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Reported, RunContext, portable
@@ -255,7 +255,7 @@ class Run:
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        with written_down():
+        with written_down(), interrupted_shortly():
             self._sinks.write(self._compiled.leaving(frame), batch=batch)
             self._take_reports(batch)
         self.batches += 1

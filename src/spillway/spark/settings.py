@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spillway.errors import GraphError
-from spillway.state.folders import make_temporary
+from spillway.state.folders import default_root, found_folders, make_temporary
 
 # Settings of a query; a query keeps those in force when it starts, so they need not stay set.
 FOR_QUERY = {
@@ -50,6 +50,7 @@ FOR_SESSION = {
     "spark.driver.memory": "2g",
 }
 
+_SOCKETS = "sockets-"
 # The system takes names of sockets up to 104 bytes (macOS) or 108; Spark's own part of them is 42.
 _SOCKET_FOLDER_LENGTH_MAX = 60
 
@@ -80,7 +81,10 @@ def _sockets() -> dict[str, str]:
     """
     if SparkSession.getActiveSession() is not None:
         return {}  # a session that is there stays as it is
-    folder = make_temporary("sockets-", graph="Spark's workers")
+    for left in found_folders(default_root()):  # by processes that were killed
+        if left.path.name.startswith(_SOCKETS) and not left.in_use:
+            shutil.rmtree(left.path, ignore_errors=True)
+    folder = make_temporary(_SOCKETS, graph="Spark's workers")
     if len(str(folder)) > _SOCKET_FOLDER_LENGTH_MAX:
         shutil.rmtree(folder, ignore_errors=True)
         return {}
