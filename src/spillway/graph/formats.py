@@ -185,7 +185,7 @@ def _csv_batches(path: Path, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
 # -- JSON lines -------------------------------------------------------------------------------------------------------
 
 
-def _open_json(path: Path, types: pa.Schema | None, *, block_bytes: int = _BLOCK_BYTES) -> Any:
+def _open_json(path: Path, types: pa.Schema | None, *, block_bytes: int | None = None) -> Any:
     """The keys of this schema as columns, null where a line lacks one; all there are if none is given."""
     from pyarrow import json
 
@@ -194,7 +194,7 @@ def _open_json(path: Path, types: pa.Schema | None, *, block_bytes: int = _BLOCK
         # That a value may not be missing is looked at later, where the sentence can name file and column.
         nullable = pa.schema([column.with_nullable(True) for column in types])
         options = json.ParseOptions(explicit_schema=nullable, unexpected_field_behavior="ignore")
-    read_options = json.ReadOptions(block_size=block_bytes)
+    read_options = json.ReadOptions(block_size=block_bytes or _BLOCK_BYTES)
     return json.open_json(os.fspath(path), read_options=read_options, parse_options=options)
 
 

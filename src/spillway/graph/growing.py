@@ -184,9 +184,13 @@ def files(
         raise GraphError(f"files: schema must be a pyarrow schema; got {schema!r}.")
     _check_format(format)
     whole, origin = (schema, "schema=") if schema is not None else _schema_of_first(place, format)
-    return Files(
-        folder=str(place), stored=_select(plain(whole), columns, origin), format=format, files_per_batch=files_per_batch
-    )
+    stored = _select(plain(whole), columns, origin)
+    for column in stored:
+        if schema is None and pa.types.is_null(column.type):
+            raise InputError(
+                f"files: {origin} has no values in column {column.name!r}, so schema= is wanted to know its type."
+            )
+    return Files(folder=str(place), stored=stored, format=format, files_per_batch=files_per_batch)
 
 
 def _local(folder: object) -> Path:
