@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 from tests.graph.growing import put
 
+from spillway.clock import ManualClock
 from spillway.engine.taking import Taking
 from spillway.errors import InputError, RunError
-from spillway.graph.growing import TakenFile, files
+from spillway.graph.growing import Files, TakenFile, files
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -27,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 def taking(folder: Path, **options: Any) -> Taking:
     """What a new process does; the log is beside the folder."""
-    return Taking(files(folder, schema=SCHEMA, **options), log=folder.parent / "spillway" / "log")
+    return Taking(files(folder, schema=SCHEMA, **options), log=log_of(folder), clock=ManualClock())
 
 
 def log_of(folder: Path) -> Path:
@@ -93,6 +94,45 @@ def test_two_processes_at_once_agree(folder: Path) -> None:
     put(folder, "b.parquet", rows(1))
     assert (old.latest(1, files_max=1), new.latest(1, files_max=1)) == (2, 2)
     assert old.between(0, 2) == new.between(0, 2)
+
+
+def test_what_another_process_has_taken_is_not_taken_again(folder: Path) -> None:
+    for name in "abc":
+        put(folder, f"{name}.parquet", rows(1), changed_s=5)
+    old, new = taking(folder), taking(folder)
+    assert old.latest(0, files_max=1) == 1  # two more wait
+    assert new.latest(1, files_max=1) == 2
+    assert old.latest(2, files_max=9) == 3
+    assert [taken.name for taken in new.between(0, 3)] == ["a.parquet", "b.parquet", "c.parquet"]
+
+
+def test_a_folder_is_listed_again_when_no_file_waits_and_rests_when_nothing_is_new(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    listed: list[float] = []
+
+    def slow(self: Files, known: Any) -> list[str]:
+        listed.append(clock.monotonic_s())
+        clock.advance(0.5)
+        return list_folder(self, known)
+
+    list_folder = Files.new
+    monkeypatch.setattr(Files, "new", slow)
+    for number in range(3):
+        put(folder, f"{number}.parquet", rows(1))
+    one = Taking(files(folder, schema=SCHEMA), log=log_of(folder), clock=clock)
+    assert [one.latest(start, files_max=1) for start in range(3)] == [1, 2, 3]
+    assert listed == [0.0]
+    put(folder, "3.parquet", rows(1))
+    assert one.latest(3, files_max=1) == 4
+    assert (one.latest(4, files_max=1), listed) == (4, [0.0, 0.5, 1.0])  # nothing is new: it rests
+    put(folder, "4.parquet", rows(1))
+    clock.advance(9.9)
+    assert one.latest(4, files_max=1) == 4
+    clock.advance(0.2)
+    assert one.latest(4, files_max=1) == 5
+    assert len(listed) == 4
 
 
 def test_nothing_that_comes_later_is_taken_when_an_end_was_set(folder: Path) -> None:

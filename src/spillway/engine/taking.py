@@ -6,27 +6,34 @@ before anybody is told that its files were taken. So whoever drives the batches 
 files, and the log does not have N, has lost part of the log, or it is damaged: that is refused. What is not whole
 behind the N files was told to nobody: it is cut by the next entry, and its files are taken anew.
 
-What grows: the log, by about 60 bytes and the name for every file, and the names of all files taken in the memory of
-the process that plans, which must know what is new.
+Files that were listed wait to be taken, in their order, and the folder is listed again when none waits: of a thousand
+files that are there, each is looked at once and not a thousand times. A folder in which nothing is new is asked about a
+hundred times a second, and listing takes a microsecond for every file there; it then rests for some times as long.
+
+What grows: the log, by less than 60 bytes and the name for every file, and, in the memory of the process that plans,
+the names of all files, taken and waiting, without which it would not know what is new.
 """
 
 import itertools
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from spillway.clock import Clock, SystemClock
 from spillway.errors import RunError
 from spillway.files.journal import Journal
 from spillway.graph.growing import Files, TakenFile
 
 FORMAT = 1
+_REST = 20  # times as long as a listing took that found nothing: a twentieth of a core at most
 
 
 class Taking:
     """The taking of files of one folder, by one process at a time. Nothing is read or written before it is asked."""
 
-    def __init__(self, files: Files, *, log: Path) -> None:
+    def __init__(self, files: Files, *, log: Path, clock: Clock | None = None) -> None:
         self.files = files
         self._log = log
         self._journal = Journal(log)
@@ -34,7 +41,10 @@ class Taking:
         self._known: set[str] = set()
         self._next_seq = 0
         self._recent: list[TakenFile] = []  # the last ones, which are asked for next
-        self._target: list[str] | None = None  # the files yet to be taken, if no others are to be
+        self._waiting: deque[str] = deque()  # listed, to be taken next
+        self._ended = False  # whether no others are to be taken
+        self._clock = clock or SystemClock()
+        self._rests_until_s = 0.0
 
     def latest(self, start: int, *, files_max: int | None) -> int:
         """How many files are taken, behind the first ``start`` at most so many; new ones are taken for that."""
@@ -63,7 +73,8 @@ class Taking:
         """Take no other files than those that are there now."""
         with self._disk("reading which files were taken"):
             self._catch_up(keep_from=None)
-        self._target = self.files.new(self._known)
+        self._waiting = deque(self.files.new(self._known))
+        self._ended = True
 
     def _catch_up(self, *, keep_from: int | None) -> None:
         """Read what the log has; keep the files from a number on at hand."""
@@ -93,15 +104,17 @@ class Taking:
                 yield taken
 
     def _take(self, room: int | None) -> None:
-        """Take new files, at most so many, and note it."""
-        new = self.files.new(self._known) if self._target is None else self._target
+        """Take files, at most so many, and note it."""
+        if not self._waiting and not self._ended:
+            self._list()
         taken: list[TakenFile] = []
-        first_seq = self._next_seq
-        looked_at = 0
-        for name in new:
+        looked_at, first_seq = 0, self._next_seq
+        for name in self._waiting:
             if room is not None and len(taken) == room:
                 break
             looked_at += 1
+            if name in self._known:
+                continue  # another process has taken it
             file = self.files.take(name, number=len(self._known) + len(taken), first_seq=first_seq)
             if file is not None:
                 taken.append(file)
@@ -114,8 +127,17 @@ class Taking:
         for file in taken:
             self._add(file)
         self._recent += taken
-        if self._target is not None:
-            del self._target[:looked_at]
+        for _ in range(looked_at):
+            self._waiting.popleft()
+
+    def _list(self) -> None:
+        began_s = self._clock.monotonic_s()
+        if began_s < self._rests_until_s:
+            return
+        self._waiting.extend(self.files.new(self._known))
+        if not self._waiting:
+            ended_s = self._clock.monotonic_s()
+            self._rests_until_s = ended_s + _REST * (ended_s - began_s)
 
     def _add(self, taken: TakenFile) -> None:
         self._known.add(taken.name)
