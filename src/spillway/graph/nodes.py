@@ -95,5 +95,5 @@ class Drawn(Protocol):
 
 
 def is_feed(data: Any) -> bool:
-    """Whether a source's data is a trace or a generator, and no DataFrame."""
+    """Whether a source's data is a trace or a generator: pieces that are known from the start."""
     return hasattr(data, "read") and hasattr(data, "pieces_per_batch")
