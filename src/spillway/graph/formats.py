@@ -137,9 +137,7 @@ def _arrow_batches(path: Path, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         fields = sorted(ipc.open_file(file).schema.names.index(name) for name in wanted.names)
         reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=fields))
         for index in range(reader.num_record_batches):
-            batch = reader.get_batch(index)
-            for first in range(0, batch.num_rows, _ROWS_MAX):
-                yield batch.slice(first, _ROWS_MAX)
+            yield from _cut(reader.get_batch(index))
 
 
 # -- CSV --------------------------------------------------------------------------------------------------------------
@@ -179,7 +177,8 @@ def _look_at_csv(path: Path, wanted: pa.Schema, count: bool) -> int | None:
 
 def _csv_batches(path: Path, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     if not _is_blank(path):
-        yield from _open_csv(path, _types(wanted))
+        for block in _open_csv(path, _types(wanted)):
+            yield from _cut(block)
 
 
 # -- JSON lines -------------------------------------------------------------------------------------------------------
@@ -217,7 +216,8 @@ def _look_at_json(path: Path, wanted: pa.Schema, count: bool) -> int | None:
 
 def _json_batches(path: Path, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     if not _is_blank(path):
-        yield from _open_json(path, wanted)
+        for block in _open_json(path, wanted):
+            yield from _cut(block)
 
 
 _NO_COLUMNS = pa.schema([])
@@ -225,6 +225,12 @@ _NO_COLUMNS = pa.schema([])
 
 def _types(wanted: pa.Schema) -> dict[str, pa.DataType]:
     return {column.name: column.type for column in wanted}
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, not too many at once; nothing is copied."""
+    for first in range(0, batch.num_rows, _ROWS_MAX):
+        yield batch.slice(first, _ROWS_MAX)
 
 
 def _is_blank(path: Path) -> bool:
