@@ -68,12 +68,13 @@ class Files:
     def take(self, name: str, *, number: int, first_seq: int) -> TakenFile | None:
         """A file as it is now, which is looked at and refused if it does not fit; None if it is gone."""
         path = Path(self.folder, name)
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            return None
         format = _format_of(path, self.format)
         with _readable(path, format):
+            try:
+                found = path.stat()
+            except FileNotFoundError:
+                return None
+            # Looked at after its time was noted: what is changed meanwhile is refused when it is read.
             rows = FORMATS[format].look(path, self.stored, not self.numbered)
         return TakenFile(
             number=number,
