@@ -35,7 +35,7 @@ class Chapter:
 
 _TOP = {
     "Graphs and runs": "Graph Stream run session Run LocalRun SpillwayError",
-    "Sources and sinks": "Trace Generator received Sender Parquet Console Memory Discard ForEachBatch",
+    "Sources and sinks": "Trace Generator files received Sender Parquet Console Memory Discard ForEachBatch",
     "Protections": "Protection Nothing Checkpoint Approximate Exact UpstreamBackup Loss",
     "Windows": "Windowing Hopping Sliding Decaying",
     "Operators of one's own": "Operator Out columns field",

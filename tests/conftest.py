@@ -45,6 +45,7 @@ def run_graph(request: pytest.FixtureRequest, tmp_path: Path) -> RunGraph:
         from spillway.spark import run as run_spark
 
         spark = request.getfixturevalue("spark")
+        options = {"trigger": {"availableNow": True}, **options}
         with run_spark(graph, spark, backups=tmp_path / "backups", **options) as run:
             run.wait()
             return {name: in_order(run.result(name)) for name in memory_sinks(graph)}

@@ -40,6 +40,10 @@ from spillway.operators.operator import Operator, Out, columns
 from spillway.operators.stateless import field
 from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, TallyTable, Vector, Window
 
+# Last, since there is a package of this name too, whose first import would take the name. Its modules are imported by
+# their whole names, which finds them whatever the name stands for here.
+from spillway.graph.growing import files  # isort: skip
+
 if TYPE_CHECKING:
     from spillway import inject, model, san, score
     from spillway.receiver import Sender
@@ -85,6 +89,7 @@ __all__ = [
     "Windowing",
     "columns",
     "field",
+    "files",
     "inject",
     "model",
     "operators",

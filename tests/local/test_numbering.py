@@ -1,5 +1,6 @@
 """The numbers of tuples: twice or going back, between pieces, files and batches."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,32 @@ def test_what_a_run_read_is_known_to_the_one_that_resumes_it(tmp_path: Path) -> 
     resumed = sw.LocalRun(longer, state=tmp_path / "state", checkpoint=checkpoint, batch=2)
     with resumed, pytest.raises(InputError, match="begins with 7, and an earlier batch went up to 7"):
         resumed.run()
+
+
+@pytest.mark.parametrize(
+    ("seqs", "said"),
+    [
+        ([0, 1, 1, 2], "went up to 1 and goes on with 1"),
+        ([4, 5, 2, 9], "went up to 5 and goes on with 2"),
+    ],
+)
+def test_batches_of_a_file_follow_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seqs: list[int], said: str
+) -> None:
+    monkeypatch.setattr("spillway.graph.formats._ROWS_MAX", 2)
+    pq.write_table(pa.table({"seq": seqs, "n": seqs}), tmp_path / "a.parquet")
+    with sw.LocalRun(counted(sw.files(tmp_path))) as run, pytest.raises(InputError, match=rf"a\.parquet .* {said}"):
+        run.run()
+
+
+def test_a_file_that_is_read_in_batches_is_one_part_of_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spillway.graph.formats._ROWS_MAX", 2)
+    for file, seqs in enumerate([[-3, 1, 2, 4, 9], [9]]):
+        pq.write_table(pa.table({"seq": seqs, "n": seqs}), tmp_path / f"{file}.parquet")
+        os.utime(tmp_path / f"{file}.parquet", (file, file))
+    with sw.LocalRun(counted(sw.files(tmp_path))) as run:
+        run.step()
+        with pytest.raises(InputError, match=r"1\.parquet of batch 1 begins with 9, and an earlier batch went up to 9"):
+            run.step()

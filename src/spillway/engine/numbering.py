@@ -2,8 +2,9 @@
 
 Replay, order and windows rest on ``seq``. What can be seen cheaply is looked at: in a task that every tuple has a
 number and none has that of another, and, by whoever drives the batches, that the parts of a feed follow each other and
-that every batch begins behind the one before. Two tuples of one number in different tasks of a streaming DataFrame are
-not noticed: for that they would have to be brought together.
+that every batch begins behind the one before. Batches of one part of a feed follow each other too, so only how far they
+came is remembered. Two tuples of one number in different tasks of a streaming DataFrame are not noticed: for that they
+would have to be brought together.
 """
 
 from collections.abc import Iterable
@@ -32,29 +33,44 @@ class Numbering:
         self._part = part
         self._name = name
         self._ordered = ordered
-        self._seqs: list[npt.NDArray[np.int64]] = []
+        self._seqs: list[npt.NDArray[np.int64]] = []  # of a part whose batches are in no order
+        self._tuples = 0
+        self._first = self._last = BEFORE_ALL
 
     def see(self, tuples: pa.RecordBatch) -> None:
-        """Some tuples of the part; refused if one has no number."""
+        """Some tuples of the part; refused if one has no number, or, in a feed, one that was passed already."""
         missing = tuples[SEQ].null_count
         if missing:
             raise InputError(
                 f"{numbered_by(self._source)} and must not be null; it is in {missing:,} of {tuples.num_rows:,} tuples "
                 f"of batch {self._batch}, {self._name}. Number them, or drop them before the source."
             )
-        if tuples.num_rows:
-            self._seqs.append(np.asarray(tuples[SEQ]))
+        if not tuples.num_rows:
+            return
+        seqs = np.asarray(tuples[SEQ])
+        first, last = int(seqs.min()), int(seqs.max())
+        if not self._ordered:
+            self._seqs.append(seqs)
+        else:
+            self._check_different(seqs)
+            if self._tuples and first <= self._last:
+                raise InputError(
+                    f"{numbered_by(self._source)} and must ascend strictly; {self._name} of batch {self._batch} went "
+                    f"up to {self._last} and goes on with {first}. Number tuples anew."
+                )
+        self._first = min(first, self._first) if self._tuples else first
+        self._last = max(last, self._last) if self._tuples else last
+        self._tuples += seqs.size
 
     def done(self) -> SourceRange | None:
         """All tuples were seen: the range of their numbers; refused if one occurs twice."""
-        if not self._seqs:
+        if not self._tuples:
             return None
-        seqs = np.concatenate(self._seqs)
-        if not (seqs[1:] > seqs[:-1]).all():
-            self._check_different(np.sort(seqs))
-        if seqs.min() <= BEFORE_ALL:
+        if self._seqs:
+            self._check_different(np.concatenate(self._seqs))
+        if self._first <= BEFORE_ALL:
             raise InputError(
-                f"{numbered_by(self._source)} and must be above -2^62; it is {seqs.min()} in batch {self._batch}, "
+                f"{numbered_by(self._source)} and must be above -2^62; it is {self._first} in batch {self._batch}, "
                 f"{self._name}. Number tuples anew."
             )
         return SourceRange(
@@ -63,12 +79,15 @@ class Numbering:
             part=self._part,
             name=self._name,
             ordered=self._ordered,
-            tuples=seqs.size,
-            first=int(seqs.min()),
-            last=int(seqs.max()),
+            tuples=self._tuples,
+            first=self._first,
+            last=self._last,
         )
 
-    def _check_different(self, ascending: npt.NDArray[np.int64]) -> None:
+    def _check_different(self, seqs: npt.NDArray[np.int64]) -> None:
+        if (seqs[1:] > seqs[:-1]).all():
+            return
+        ascending = np.sort(seqs)
         again = ascending[1:][ascending[1:] == ascending[:-1]]
         if again.size:
             examples = ", ".join(map(str, np.unique(again)[:_EXAMPLES_MAX]))

@@ -10,6 +10,9 @@
   whose names say what they hold and whether they still hold it.
 * ``log``: record batches that are added one by one at the end of a local file (``Log``, ``read_log``), cheaply enough
   for every batch, and that a reader may follow.
+* ``journal``: the same for small entries of JSON, made durable one by one, which another process may go on with
+  (``Journal``).
+* ``frames``: how both of them lie in a file.
 * ``checksums``: how all of them tell damage from content.
 
 Nothing that is read here can run code. State in memory is no business of this package: it is mapped, and lost with its

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from spillway.files.durable import UNFINISHED, sync_folder, write_whole
+from spillway.files.durable import UNFINISHED, make_folder, write_whole
 
 
 class Folder(Protocol):
@@ -61,7 +61,7 @@ class LocalFolder:
         return str(self._folder)
 
     def write(self, name: str, data: Any) -> None:
-        self._make_folder()
+        make_folder(self._folder)
         write_whole(self._folder / name, data)
 
     def read(self, name: str) -> bytes:
@@ -83,13 +83,6 @@ class LocalFolder:
             return os.listdir(self._folder)
         except FileNotFoundError:
             return []
-
-    def _make_folder(self) -> None:
-        """Make the folder and whatever is missing above it, each durable in the one that holds it."""
-        missing = [folder for folder in (self._folder, *self._folder.parents) if not folder.is_dir()]
-        for folder in reversed(missing):
-            folder.mkdir(exist_ok=True)
-            sync_folder(folder.parent)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,8 @@
 """An append-only file of Arrow record batches, of which a killed writer leaves a whole beginning.
 
-A file is a sequence of frames, each
-
-    length of the payload, 4 bytes    checksum of the payload, 8 bytes    payload        (little-endian; xxh3, 64 bits)
-
-The first payload is an Arrow schema, every other one a record batch of it. A frame that ends behind the file's end, or
-whose checksum does not fit, and all that follows it, is *torn*: it is never read, and the reader is told how many bytes
-that are. Which frame a flipped length would lead to is not known, so damage in the middle costs the rest of the file.
+A file is a sequence of frames (see ``frames``). The first payload is an Arrow schema, every other one a record batch of
+it. A frame that is not whole, and all that follows it, is *torn*: it is never read, and the reader is told how many
+bytes that are. So damage in the middle costs the rest of the file.
 
 A *position* is where a frame begins or the file ends, in bytes. Frames are only added, so a position keeps its meaning,
 and a reader that follows a log asks for what comes after the position it has reached. To such a reader a frame that is
@@ -19,18 +15,15 @@ beginning or is recognised as torn.
 
 import contextlib
 import os
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
-import xxhash
 from pyarrow import ipc
 
-_HEAD = struct.Struct("<IQ")
-_FRAME_BYTES_MAX = 2**30
+from spillway.files.frames import frame, frame_bytes, next_payload, payload_at
 
 
 class Log:
@@ -41,7 +34,7 @@ class Log:
         self.bytes = 0  # all of it whole frames: the position where the next one goes
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            self._write(_frame(schema.serialize()))
+            self._write(frame(schema.serialize().to_pybytes()))
         except OSError:
             self.close()
             with contextlib.suppress(OSError):  # what went wrong first is what matters
@@ -50,7 +43,7 @@ class Log:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add a record batch, or leave the file as it was."""
-        self._write(_frame(batch.serialize()))
+        self._write(frame(batch.serialize().to_pybytes()))
 
     def sync(self) -> None:
         """Make everything appended durable."""
@@ -59,8 +52,8 @@ class Log:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _write(self, frame: bytes) -> None:
-        view = memoryview(frame)
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
         try:
             while view:
                 view = view[os.write(self._descriptor, view) :]
@@ -71,7 +64,7 @@ class Log:
                 os.ftruncate(self._descriptor, self.bytes)
                 os.lseek(self._descriptor, self.bytes, os.SEEK_SET)
             raise
-        self.bytes += len(frame)
+        self.bytes += len(data)
 
     @property
     def whole(self) -> bool:
@@ -98,55 +91,33 @@ def read_log(path: Path, *, after: int = 0) -> Logged:
         data = memoryview(file.read())
     batches: list[pa.RecordBatch] = []
     place = 0
-    while schema is not None and (payload := _payload(data, place)) is not None:
+    while schema is not None and (payload := payload_at(data, place)) is not None:
         try:
             batches.append(ipc.read_record_batch(pa.py_buffer(payload), schema))
         except (pa.ArrowException, OSError):
             break  # its checksum fits, so it was written like that: by something else than this module
-        place += _HEAD.size + len(payload)
+        place += frame_bytes(payload)
     return Logged(schema=schema, batches=tuple(batches), position=position + place, torn_bytes=len(data) - place)
 
 
 def log_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
     """A whole log as bytes, compressed."""
     options = ipc.IpcWriteOptions(compression="zstd")
-    frames = [_frame(schema.serialize())]
+    frames = [frame(schema.serialize().to_pybytes())]
     for batch in batches:
         sink = pa.BufferOutputStream()
         with ipc.new_stream(sink, schema, options=options) as writer:
             writer.write_batch(batch)
         reader = ipc.MessageReader.open_stream(sink.getvalue())
         reader.read_next_message()  # the schema, which the log has once
-        frames.append(_frame(reader.read_next_message().serialize()))
+        frames.append(frame(reader.read_next_message().serialize().to_pybytes()))
     return b"".join(frames)
 
 
 def _read_schema(file: BinaryIO) -> tuple[pa.Schema | None, int]:
     """The schema that a log begins with, and the position behind it; None if it is not whole."""
-    head = file.read(_HEAD.size)
-    if len(head) < _HEAD.size:
-        return None, 0
-    # A damaged length may be any: room is made for no more than there is.
-    frame = head + file.read(min(_HEAD.unpack(head)[0], os.fstat(file.fileno()).st_size))
-    payload = _payload(memoryview(frame), 0)
+    payload = next_payload(file)
     try:
-        return (None, 0) if payload is None else (ipc.read_schema(pa.py_buffer(payload)), len(frame))
+        return (None, 0) if payload is None else (ipc.read_schema(pa.py_buffer(payload)), frame_bytes(payload))
     except (pa.ArrowException, OSError):
         return None, 0  # written by something else, as above
-
-
-def _frame(payload: pa.Buffer) -> bytes:
-    assert payload.size <= _FRAME_BYTES_MAX
-    data: bytes = payload.to_pybytes()
-    return _HEAD.pack(len(data), xxhash.xxh3_64_intdigest(data)) + data
-
-
-def _payload(data: memoryview, place: int) -> memoryview | None:
-    """The payload of the frame that begins at ``place``, if it is whole."""
-    if len(data) - place < _HEAD.size:
-        return None
-    length, checksum = _HEAD.unpack_from(data, place)
-    payload = data[place + _HEAD.size : place + _HEAD.size + length]
-    if len(payload) < length or length == 0 or xxhash.xxh3_64_intdigest(payload) != checksum:
-        return None
-    return payload

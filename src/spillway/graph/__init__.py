@@ -3,6 +3,7 @@
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import Feed, Generator, Trace
 from spillway.graph.graph import Graph
+from spillway.graph.growing import Files
 from spillway.graph.nodes import Stream
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
@@ -17,6 +18,7 @@ __all__ = [
     "Discard",
     "Exact",
     "Feed",
+    "Files",
     "ForEachBatch",
     "Generator",
     "Graph",

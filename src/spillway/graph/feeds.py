@@ -6,10 +6,10 @@ says all there is to say about it, so both runtimes read the same batches, any o
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,29 @@ class Feed(Protocol):
     def pieces_per_batch(self) -> int: ...
 
     def read(self, piece: int) -> pa.RecordBatch: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What one task reads: some tuples of a source, batch by batch."""
+
+    number: int  # among the pieces of its source
+    name: str  # in messages
+    batches: Iterator[pa.RecordBatch]
+
+
+@runtime_checkable
+class OpensPieces(Protocol):
+    """A feed that names its pieces, or reads them in several batches."""
+
+    def open(self, piece: int) -> Piece: ...
+
+
+def open_piece(feed: Feed, piece: int) -> Piece:
+    """A piece of a feed, to be read."""
+    if isinstance(feed, OpensPieces):
+        return feed.open(piece)
+    return Piece(number=piece, name=f"piece {piece}", batches=iter((feed.read(piece),)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,20 +160,16 @@ class Trace:
         check_ascending(batch, f"Trace: {path}")
         return batch
 
-    def name_of(self, piece: int) -> str:
-        """The file a piece is read from, and which piece it is."""
-        return f"{self._pieces[piece].path} (piece {piece})"
+    def open(self, piece: int) -> Piece:
+        """A piece, named after its file."""
+        name = f"{self._pieces[piece].path} (piece {piece})"
+        return Piece(number=piece, name=name, batches=iter((self.read(piece),)))
 
     def _format_of(self, path: Path) -> Format:
         found = self.format or SUFFIXES.get(path.suffix.lower())
         if found is None:
             raise GraphError(f"Trace: {path}: name its format ({', '.join(sorted(set(SUFFIXES.values())))}).")
         return found
-
-
-def piece_name(feed: Feed, piece: int) -> str:
-    """What a piece is called in messages."""
-    return feed.name_of(piece) if isinstance(feed, Trace) else f"piece {piece}"
 
 
 def check_seq(schema: pa.Schema, who: str) -> pa.Schema:
@@ -177,7 +196,7 @@ def _list_files(paths: Any) -> list[Path]:
     files: list[Path] = []
     for path in given:
         if path.is_dir():
-            files += sorted(_visible_files(path), key=_numbers_by_value)
+            files += sorted(_visible_files(path), key=numbers_by_value)
         elif path.is_file():
             files.append(path)
         else:
@@ -195,10 +214,10 @@ def _visible_files(folder: Path) -> list[Path]:
     ]  # fmt: skip
 
 
-def _numbers_by_value(path: Path) -> list[list[tuple[int, str]]]:
+def numbers_by_value(path: Path) -> list[list[tuple[int, str]]]:
     """A sort key for paths.
 
-    >>> sorted([Path("batch=10/a"), Path("batch=9/b"), Path("batch=9/a")], key=_numbers_by_value)[0]
+    >>> sorted([Path("batch=10/a"), Path("batch=9/b"), Path("batch=9/a")], key=numbers_by_value)[0]
     PosixPath('batch=9/a')
     """
     words = [re.findall(r"\d+|\D+", part) for part in path.parts]

@@ -17,6 +17,7 @@ from spillway.graph.checks import check
 from spillway.graph.declaration import Declaration
 from spillway.graph.drawing import draw_mermaid, draw_text
 from spillway.graph.feeds import SEQ, SEQ_FIELD
+from spillway.graph.growing import Files
 from spillway.graph.nodes import Edge, Exit, Node, Source, Stream, is_feed
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
@@ -45,11 +46,12 @@ class Graph:
         return tuple(self._edges)
 
     def source(self, name: str, data: Any, *, seq: str = SEQ) -> Stream:
-        """Let tuples in from a trace, a generator or any streaming DataFrame.
+        """Let tuples in from a trace, a generator, files of a folder that grows, or any streaming DataFrame.
 
         ``seq`` names the column that numbers them: int64, strictly ascending in the order in which tuples were made.
         """
-        schema = data.schema if is_feed(data) else arrow_schema(data, f"Source {name!r}")
+        declared = is_feed(data) or isinstance(data, Files)
+        schema = data.schema if declared else arrow_schema(data, f"Source {name!r}")
         if seq not in schema.names or schema.field(seq).type != pa.int64():
             came = ", ".join(f"{f.name} {f.type}" for f in schema)
             raise GraphError(f"Source {name!r}: a column {seq!r} of int64 is wanted to number tuples; got {came}.")

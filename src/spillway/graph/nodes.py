@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from spillway.graph.declaration import Declaration
-from spillway.graph.feeds import SEQ, Feed
+from spillway.graph.feeds import SEQ, Feed, Piece, open_piece
+from spillway.graph.growing import Files, TakenFile
 from spillway.graph.sinks import Sink
 
 
@@ -36,7 +37,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where tuples enter: a feed, or a streaming DataFrame."""
+    """Where tuples enter: a feed, a folder of files that grows, or a streaming DataFrame."""
 
     name: str
     data: Any
@@ -46,6 +47,22 @@ class Source:
     @property
     def feed(self) -> Feed | None:
         return self.data if is_feed(self.data) else None
+
+    @property
+    def files(self) -> Files | None:
+        return self.data if isinstance(self.data, Files) else None
+
+    def now(self) -> Feed | None:
+        """What there is to read at this time, as a feed; None if only Spark can read it."""
+        return self.feed if self.files is None else self.files.now()
+
+    def open(self, piece: int | TakenFile) -> Piece:
+        """A piece of a feed, or a file that was taken, to be read."""
+        if isinstance(piece, TakenFile):
+            assert self.files is not None
+            return self.files.open(piece)
+        assert self.feed is not None
+        return open_piece(self.feed, piece)
 
     def columns_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """What was read, with the columns in the order of the schema and the numbering one renamed."""
@@ -78,5 +95,5 @@ class Drawn(Protocol):
 
 
 def is_feed(data: Any) -> bool:
-    """Whether a source's data is a trace or a generator, and no DataFrame."""
+    """Whether a source's data is a trace or a generator: pieces that are known from the start."""
     return hasattr(data, "read") and hasattr(data, "pieces_per_batch")

@@ -182,7 +182,10 @@ def read_all(graph: CheckedGraph, source: str) -> pa.RecordBatch:
     """Everything that enters by a source."""
     found = graph.sources[source]
     if found.feed is None:
-        raise GraphError(f"Source {source!r} is a Spark DataFrame: campaigns want a trace or a generator.")
+        raise GraphError(
+            f"Source {source!r} is a Spark DataFrame or a folder that grows: campaigns want a trace or a generator, "
+            f"which can be read again and again."
+        )
     feed, numbered_by = found.feed, found.seq
     batches = []
     for piece in range(feed.pieces):

@@ -22,7 +22,7 @@ from spillway.engine.resuming import check_resumable
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
-from spillway.graph.feeds import piece_name
+from spillway.graph.feeds import open_piece
 from spillway.graph.graph import Graph
 from spillway.graph.stages import Stage, stages
 from spillway.local.sinks import LocalOutput
@@ -59,11 +59,13 @@ class LocalRun:
         self._outlets = Outlets(self._graph)
         self._feeds = {}
         for name, source in self._graph.sources.items():
-            if source.feed is None:
+            feed = source.now()
+            if feed is None:
                 raise GraphError(
-                    f"Source {name!r} is a Spark DataFrame, which only Spark can read. Give it a trace or a generator."
+                    f"Source {name!r} is a Spark DataFrame, which only Spark can read. Give it a trace, a generator or "
+                    f"files."
                 )
-            self._feeds[name] = source.feed
+            self._feeds[name] = feed
         check_resumable(self._graph, state=state, backups=backups, batch=batch)
         self._temporary = state is None
         if state is None:
@@ -171,13 +173,11 @@ class LocalRun:
         for name, feed in self._feeds.items():
             source, of_source = self._graph.sources[name], list[SourceRange]()
             first = self.batch * feed.pieces_per_batch
-            for piece in range(first, min(first + feed.pieces_per_batch, feed.pieces)):
-                batch = source.columns_of(feed.read(piece))
-                numbers = Numbering(
-                    source, batch=self.batch, part=partition, name=piece_name(feed, piece), ordered=True
-                )
+            for number in range(first, min(first + feed.pieces_per_batch, feed.pieces)):
+                piece = open_piece(feed, number)
+                numbers = Numbering(source, batch=self.batch, part=partition, name=piece.name, ordered=True)
                 task = self._make_task(self._stages[0], partition, reads={name: numbers})
-                leaving += task.run([(name, batch)])
+                leaving += task.run((source.name, source.columns_of(batch)) for batch in piece.batches)
                 of_source += task.ranges
                 partition += 1
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=self.batch))

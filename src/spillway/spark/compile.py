@@ -16,11 +16,13 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.util import PythonEvalType
 
 from spillway.engine.exchange import placing
+from spillway.engine.taking import Taking
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Edge, Source
 from spillway.graph.stages import Stage, stages
 from spillway.spark.feed import read_feed
+from spillway.spark.growing import log_beside, read_files
 from spillway.spark.leaving import PAYLOAD, PLACE, ROWS, Departure, Destination, ToSinks, ToStage
 from spillway.spark.raised import written_down
 from spillway.spark.task import ReadFrame, ReadPieces, RunContext, StageTask
@@ -86,9 +88,13 @@ def _entering(
     leaving: Departure,
 ) -> DataFrame:
     """What stage 0 makes of one source."""
+    name = f"spillway-{graph.name}-{source.name}"
+    read = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
     if source.feed is not None:
-        read = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
-        return read_feed(spark, source.feed, read, name=f"spillway-{graph.name}-{source.name}", columns=ROWS)
+        return read_feed(spark, source.feed, read, name=name, columns=ROWS)
+    if source.files is not None:
+        taking = Taking(source.files, log=log_beside(context.checkpoint, source.name))
+        return read_files(spark, taking, read, name=name, columns=ROWS)
     columns = [
         sql.col(f"`{source.seq if column.name == SEQ else column.name}`").alias(column.name) for column in source.schema
     ]

@@ -5,42 +5,32 @@ nothing. What they are given below therefore travels whole and names nothing of 
 of them a second; what reads a piece travels as bytes, and is made of them only where a piece is read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spillway.graph.feeds import Feed
-from spillway.spark.raised import written_down
-
-# How Spark itself sends functions to its processes.
-_PACKER: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
-
-ReadPiece = Callable[[int], Iterator[pa.RecordBatch]]
-"""What the first stage of a graph makes of a piece."""
+from spillway.spark.packed import ReadPiece, pack
 
 
 def read_feed(spark: SparkSession, feed: Feed, read: ReadPiece, *, name: str, columns: str) -> DataFrame:
     """What ``read`` makes of the pieces of a feed, of these columns, as a streaming DataFrame."""
-    packed = _PACKER.dumps(read)
-    source = _source(name, columns, pieces=feed.pieces, pieces_per_batch=feed.pieces_per_batch, packed=packed)
-    spark.dataSource.register(source)
+    reader = _reader(pieces=feed.pieces, pieces_per_batch=feed.pieces_per_batch, packed=pack(read))
+    return read_stream(spark, reader, name=name, columns=columns)
+
+
+def read_stream(spark: SparkSession, reader: type[DataSourceStreamReader], *, name: str, columns: str) -> DataFrame:
+    """What a reader reads, as a streaming DataFrame."""
+    spark.dataSource.register(source_of(reader, name=name, columns=columns))
     return spark.readStream.format(name).load()
 
 
-def rows_of(packed: bytes, piece: int) -> Iterator[pa.RecordBatch]:
-    """What becomes of a piece."""
-    read: ReadPiece = _PACKER.loads(packed)
-    with written_down():
-        yield from read(piece)
-
-
-def _source(name: str, columns: str, *, pieces: int, pieces_per_batch: int, packed: bytes) -> type[DataSource]:
-    """The source as a class that is defined here, so that it goes to other processes as what it is and not by name."""
+def _reader(*, pieces: int, pieces_per_batch: int, packed: bytes) -> type[DataSourceStreamReader]:
+    """The reader as a class that is defined here, so that it goes to other processes as what it is and not by name."""
 
     class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Offsets are piece numbers; a batch is the next ``pieces_per_batch`` of them."""
@@ -64,11 +54,17 @@ def _source(name: str, columns: str, *, pieces: int, pieces_per_batch: int, pack
             return [InputPartition(piece) for piece in range(start["piece"], end["piece"])]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            from spillway.spark.feed import rows_of  # here, because only a task gets here
+            from spillway.spark.packed import rows_of  # here, because only a task gets here
 
             return rows_of(packed, partition.value)
 
-    class FeedSource(DataSource):
+    return FeedReader
+
+
+def source_of(reader: type[DataSourceStreamReader], *, name: str, columns: str) -> type[DataSource]:
+    """What Spark wants around a reader, defined here for the same reason."""
+
+    class PiecesSource(DataSource):
         @classmethod
         def name(cls) -> str:
             return name
@@ -77,6 +73,6 @@ def _source(name: str, columns: str, *, pieces: int, pieces_per_batch: int, pack
             return columns
 
         def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-            return FeedReader()
+            return reader()
 
-    return FeedSource
+    return PiecesSource

@@ -18,7 +18,7 @@ from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.task import Arriving, Equipment, Task
 from spillway.errors import RunError
 from spillway.graph.checked import CheckedGraph
-from spillway.graph.feeds import piece_name
+from spillway.graph.growing import TakenFile
 from spillway.graph.nodes import Exit, Source
 from spillway.graph.sinks import Discard
 from spillway.graph.stages import Stage
@@ -68,18 +68,18 @@ class ReadFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPieces:
-    """Stage 0 for a feed, run where a piece is read: its tuples need not go to Spark and back."""
+    """Stage 0 for a feed or files, run where a piece is read: its tuples need not go to Spark and back."""
 
     context: RunContext
     stage: Stage
-    source: Source  # with its feed
+    source: Source  # with its feed or files
     leaving: Departure
 
-    def __call__(self, piece: int) -> Iterator[pa.RecordBatch]:
-        at, source, feed = _whereabouts(), self.source, self.source.feed
-        assert feed is not None
-        numbers = Numbering(source, batch=at.batch, part=piece, name=piece_name(feed, piece), ordered=True)
-        arriving = ((source.name, source.columns_of(feed.read(one))) for one in (piece,))
+    def __call__(self, piece: int | TakenFile) -> Iterator[pa.RecordBatch]:
+        at, source = _whereabouts(), self.source
+        opened = source.open(piece)
+        numbers = Numbering(source, batch=at.batch, part=opened.number, name=opened.name, ordered=True)
+        arriving = ((source.name, source.columns_of(batch)) for batch in opened.batches)
         return _run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
 
 
