@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from spillway.engine.exchange import Placing
 from spillway.graph.feeds import SEQ
 from spillway.operators import Count, CountMin, LatestJoin, SlidingAggregate, Words
 from spillway.operators.operator import Operator
@@ -40,6 +41,7 @@ def warm() -> None:
         ]
         for operator in operators:
             _run_operator(operator, Shard(folder / operator.name, fingerprint=0, tracked=True))
+        Placing(key=("line", "number"), tasks=2).divide(_TUPLES)
         _run_learning()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
