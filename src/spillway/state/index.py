@@ -1,6 +1,6 @@
 """Which position a key has: an open-addressing index over the keys of a table.
 
-The index holds positions and a few bits of each key (see ``kernels``) and doubles when three quarters full; it is
+The index holds positions and a few bits of each key (see ``probing``) and doubles when three quarters full; it is
 derived from the keys and is never backed up.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.errors import StateMemoryError
-from spillway.state import kernels
+from spillway.state import probing
 from spillway.state.arrays import Cells
 from spillway.state.keys import Int64s, IntegerKeys, Keys, KeyType, StoredKeys, StringKeys, Wanted
 from spillway.state.shard import Shard, ValidCounts
@@ -69,11 +69,11 @@ class KeyIndex:
     def forget(self, count: int) -> None:
         """Drop every key at or beyond position ``count``."""
         self._keys.publish(count)
-        kernels.purge_index(self._slots.array, count)
+        probing.purge_index(self._slots.array, count)
 
     def rollback(self) -> None:
         self._slots.take_back()
-        kernels.purge_index(self._slots.array, len(self))
+        probing.purge_index(self._slots.array, len(self))
 
     def clear(self) -> None:
         if self._slots.has_aside():
@@ -115,18 +115,18 @@ class KeyIndex:
         while True:
             slots = self._slots.array
             status, start, count = self._keys.insert(slots, _load_max(len(slots)), count, wanted, start, positions)
-            if status == kernels.DONE:
+            if status == probing.DONE:
                 return count
             if count >= KEYS_MAX:
                 raise StateMemoryError(f"A table cannot hold more than {KEYS_MAX:,} keys per shard: use more shards.")
-            if status == kernels.INDEX_FULL:
+            if status == probing.INDEX_FULL:
                 self._grow(2 * len(slots), count)
             else:
                 self._keys.make_room(count, wanted, start)
 
     def _grow(self, slots: int, count: int) -> None:
         fresh = self._slots.replace(slots)
-        kernels.rebuild_index(fresh, self._keys.words.room, count)
+        probing.rebuild_index(fresh, self._keys.words.room, count)
         self._slots.adopt()
 
 
