@@ -20,13 +20,13 @@ def touch(
 ) -> int:
     saved = []
     for chunk in dict.fromkeys(cell // CELLS for cell in cells):  # in order of first mention
-        if chunks[chunk, 0] != epoch:
-            chunks[chunk, :2] = epoch, 0
+        of, changed, before = unpacked(int(chunks[chunk, 0]))
+        if of != epoch:
+            before = set()
             if chunk * CELLS < undo_length:
                 saved.append(chunk)
-        touched = {cell % CELLS for cell in cells if cell // CELLS == chunk}
-        touched |= {place for place in range(CELLS) if int(chunks[chunk, 1]) >> place & 1}
-        chunks[chunk, 1] = sum(1 << place for place in touched)
+        touched = before | {cell % CELLS for cell in cells if cell // CELLS == chunk}
+        chunks[chunk, 0] = epoch * 2**24 + changed * 2**16 + sum(2**place for place in touched)
     for place, chunk in enumerate(saved, start=undo_count):
         undo[place] = [chunk, *live[chunk * CELLS : (chunk + 1) * CELLS]]
     return undo_count + len(saved)
@@ -38,8 +38,20 @@ def restore(live: Any, undo: Any, undo_count: int) -> None:
 
 
 def touched_cells(chunks: Any, ids: Sequence[int], epoch: int) -> list[int]:
-    marked = [chunk for chunk in ids if chunks[chunk, 0] == epoch]
-    return [chunk * CELLS + j for chunk in marked for j in range(CELLS) if int(chunks[chunk, 1]) >> j & 1]
+    words = [(chunk, *unpacked(int(chunks[chunk, 0]))) for chunk in ids]
+    return [chunk * CELLS + place for chunk, of, _, touched in words if of == epoch for place in sorted(touched)]
+
+
+def unpacked(word: int) -> tuple[int, bool, set[int]]:
+    """The epoch of a chunk's word, whether the chunk changed, and which of its cells were touched."""
+    return word // 2**24, bool(word // 2**16 % 2), {place for place in range(CELLS) if word // 2**place % 2}
+
+
+def blocks(gaps: Sequence[float], ids: Sequence[int], metric: str, *, before: Sequence[float]) -> list[float]:
+    """The blocks of 16 chunks each, those of the given chunks made anew."""
+    combine: Any = max if metric == "max" else sum
+    anew = {chunk // 16 for chunk in ids}
+    return [combine(gaps[b * 16 : b * 16 + 16]) if b in anew else before[b] for b in range(len(before))]
 
 
 def add_at(live: Sequence[int], added: Sequence[tuple[int, int]]) -> tuple[int, list[int]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.state import naive
 
 from spillway.state import kernels
-from spillway.state.kernels import CHANGED, CHUNK_CELLS
+from spillway.state.kernels import CHANGED, CHUNK_CELLS, EPOCH_SHIFT, GAP, WORD
 
 CHUNKS = 6
 METRICS = {"l1": kernels.L1, "l2": kernels.L2, "max": kernels.MAX, None: kernels.UNMEASURED}
@@ -23,9 +23,9 @@ def random_memory(seed: int) -> tuple[Any, Any, Any]:
     """Live cells, undo and the table of chunks."""
     random = np.random.default_rng(seed)
     live = random.integers(-99, 99, size=CHUNKS * CHUNK_CELLS)
-    chunks = np.zeros((CHUNKS, 4), np.int64)
-    chunks[:, 0] = random.integers(3, size=CHUNKS)
-    chunks[:, 1] = random.integers(2**CHUNK_CELLS, size=CHUNKS)
+    chunks = random.integers(99, size=(CHUNKS, 2))
+    flags, touched = random.integers(2, size=CHUNKS) * CHANGED, random.integers(2**CHUNK_CELLS, size=CHUNKS)
+    chunks[:, WORD] = random.integers(3, size=CHUNKS) << EPOCH_SHIFT | flags | touched
     return live, np.zeros((CHUNKS, 1 + CHUNK_CELLS), np.int64), chunks
 
 
@@ -77,19 +77,38 @@ def test_settle(metric: str | None, dtype: Any, data: st.DataObject) -> None:
     chunk = st.lists(cell, min_size=CHUNK_CELLS, max_size=CHUNK_CELLS)
     live = [data.draw(chunk), data.draw(chunk)]
     saved = [data.draw(st.one_of(chunk, st.just(live[0]))), data.draw(st.one_of(chunk, st.just(live[1])))]
-    chunks, gaps = np.full((2, 4), 5, np.int64), np.full(2, 5.0)
-    kernels.settle(
-        np.array(live, dtype).ravel(),
-        np.array(saved, dtype).ravel(),
-        chunks,
-        gaps,
-        np.array([1]),
-        METRICS[metric],
-    )
+    chunks = np.full((2, 2), 5 << EPOCH_SHIFT | data.draw(st.sampled_from([0, CHANGED])) | 7, np.int64)
+    before, gaps = chunks.copy(), chunks.view(np.float64)
+    cells, copies = np.array(live, dtype).ravel(), np.array(saved, dtype).ravel()
+    kernels.settle(cells, copies, chunks, gaps, np.array([1]), METRICS[metric])
     gap, changed = naive.gap(live[1], saved[1], metric)
-    assert math.isclose(gaps[1], gap, rel_tol=1e-9)
-    assert chunks[1, CHANGED] == changed
-    assert gaps[0] == 5 and chunks[0].tolist() == [5, 5, 5, 5], "a chunk not named was changed"
+    assert math.isclose(gaps[1, GAP], gap, rel_tol=1e-9)
+    assert chunks[1, WORD] == 5 << EPOCH_SHIFT | changed * CHANGED | 7
+    assert chunks[0].tolist() == before[0].tolist(), "a chunk not named was changed"
+
+
+SMALL = st.integers(-(2**20), 2**20)
+MIDDLING = st.one_of(SMALL, st.integers(-(2**50), 2**50))
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2", "max"])
+@given(live=st.lists(MIDDLING, min_size=16, max_size=16), saved=st.lists(SMALL, min_size=16, max_size=16))
+def test_integers_are_as_far_apart_as_floating_point_numbers_say_one_after_the_other(
+    metric: str, live: list[int], saved: list[int]
+) -> None:
+    chunks = np.zeros((1, 2), np.int64)
+    gaps = chunks.view(np.float64)
+    kernels.settle(np.array(live), np.array(saved), chunks, gaps, np.array([0]), METRICS[metric])
+    assert gaps[0, GAP] == naive.gap(live, saved, metric)[0]
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2", "max"])
+@given(ids=st.lists(st.integers(0, 36), unique=True).map(sorted), seed=st.integers(0, 9))
+def test_settle_blocks(metric: str, ids: list[int], seed: int) -> None:
+    gaps = np.random.default_rng(seed).integers(0, 99, (37, 2)).astype(np.float64)  # the last block has 5 chunks
+    blocks = np.full(3, 0.5)
+    kernels.settle_blocks(gaps, blocks, np.array(ids, np.int64), METRICS[metric])
+    assert blocks.tolist() == naive.blocks(gaps[:, GAP].tolist(), ids, metric, before=[0.5] * 3)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
