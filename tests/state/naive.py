@@ -16,7 +16,7 @@ BITS_64 = 2**64 - 1
 
 
 def touch(
-    live: Any, undo: Any, undo_count: int, chunks: Any, cells: Sequence[int], epoch: int, undo_length: int
+    live: Any, undo: Any, ids: Any, undo_count: int, chunks: Any, cells: Sequence[int], epoch: int, undo_length: int
 ) -> int:
     saved = []
     for chunk in dict.fromkeys(cell // CELLS for cell in cells):  # in order of first mention
@@ -28,12 +28,12 @@ def touch(
         touched = before | {cell % CELLS for cell in cells if cell // CELLS == chunk}
         chunks[chunk, 0] = epoch * 2**24 + changed * 2**16 + sum(2**place for place in touched)
     for place, chunk in enumerate(saved, start=undo_count):
-        undo[place] = [chunk, *live[chunk * CELLS : (chunk + 1) * CELLS]]
+        ids[place], undo[place] = chunk, live[chunk * CELLS : (chunk + 1) * CELLS]
     return undo_count + len(saved)
 
 
-def restore(live: Any, undo: Any, undo_count: int) -> None:
-    for chunk, *cells in undo[:undo_count]:
+def restore(live: Any, undo: Any, ids: Any, undo_count: int) -> None:
+    for chunk, cells in zip(ids[:undo_count], undo[:undo_count], strict=True):
         live[chunk * CELLS : (chunk + 1) * CELLS] = cells
 
 
@@ -156,3 +156,18 @@ def spark_hash(columns: Sequence[Sequence[Any]], row: int) -> int:
             data = int(value).to_bytes(width, "little", signed=True)
         seed = xxh64(data, seed)
     return seed
+
+
+def dealt(positions: Sequence[int], values: Sequence[int], shift: int) -> list[tuple[int, int]]:
+    """The positions and their values by bucket, in the order they came within one."""
+    return sorted(zip(positions, values, strict=True), key=lambda tuple_: tuple_[0] >> shift)
+
+
+def added_up(tuples: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
+    """Each cell once, ascending, and its sum; None if a sum did not fit 64 bits at any time."""
+    sums: dict[int, int] = {}
+    for cell, amount in tuples:
+        sums[cell] = sums.get(cell, 0) + amount
+        if not -(2**63) <= sums[cell] < 2**63:
+            return None
+    return sorted(sums.items())

@@ -26,20 +26,24 @@ def random_memory(seed: int) -> tuple[Any, Any, Any]:
     chunks = random.integers(99, size=(CHUNKS, 2))
     flags, touched = random.integers(2, size=CHUNKS) * CHANGED, random.integers(2**CHUNK_CELLS, size=CHUNKS)
     chunks[:, WORD] = random.integers(3, size=CHUNKS) << EPOCH_SHIFT | flags | touched
-    return live, np.zeros((CHUNKS, 1 + CHUNK_CELLS), np.int64), chunks
+    return live, np.zeros((CHUNKS, CHUNK_CELLS), np.int64), chunks
 
 
 @given(calls=st.lists(cells_of, max_size=3), length=st.integers(0, CHUNKS * CHUNK_CELLS), seed=st.integers(0, 9))
 def test_touch(calls: list[list[int]], length: int, seed: int) -> None:
     live, undo, chunks = random_memory(seed)
-    expected_undo, expected_chunks = undo.copy(), chunks.copy()
+    ids = np.zeros(CHUNKS, np.int64)
+    expected_undo, expected_ids, expected_chunks = undo.copy(), ids.copy(), chunks.copy()
     count = expected_count = 0
     epoch = 2  # some chunks are marked with it, as if touched in this batch before
     for cells in calls:
-        count = kernels.touch(live, undo, count, chunks, np.array(cells, np.int64), epoch, length)
-        expected_count = naive.touch(live, expected_undo, expected_count, expected_chunks, cells, epoch, length)
+        count = kernels.touch(live, undo, ids, count, chunks, np.array(cells, np.int64), epoch, length)
+        expected_count = naive.touch(
+            live, expected_undo, expected_ids, expected_count, expected_chunks, cells, epoch, length
+        )
     assert count == expected_count
     assert np.array_equal(undo, expected_undo)
+    assert np.array_equal(ids, expected_ids)
     assert np.array_equal(chunks, expected_chunks)
 
 
@@ -48,11 +52,12 @@ def test_restore_undoes_what_was_written_after_touch(cells: list[int], seed: int
     live, undo, chunks = random_memory(seed)
     before = live.copy()
     positions = np.array(cells, np.int64)
-    count = kernels.touch(live, undo, 0, chunks, positions, 7, live.size)
+    ids = np.zeros(CHUNKS, np.int64)
+    count = kernels.touch(live, undo, ids, 0, chunks, positions, 7, live.size)
     kernels.add_at(live, positions, np.ones(positions.size, np.int64))
     twin = live.copy()
-    kernels.restore(live, undo, count)
-    naive.restore(twin, undo, count)
+    kernels.restore(live, undo, ids, count)
+    naive.restore(twin, undo, ids, count)
     assert np.array_equal(live, before)
     assert np.array_equal(twin, before)
 

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.errors import StateMemoryError
-from spillway.state import probing
+from spillway.state import ordering, probing
 from spillway.state.arrays import Cells
 from spillway.state.keys import Int64s, IntegerKeys, Keys, KeyType, StoredKeys, StringKeys, Wanted
+from spillway.state.scratch import Scratch
 from spillway.state.shard import Shard, ValidCounts
 
 KEYS_MAX = 2**31 - 2
@@ -52,15 +53,40 @@ class KeyIndex:
         """Keys made ready for ``insert``; those of another type are refused."""
         return self._keys.wanted(keys)
 
-    def insert(self, wanted: Wanted) -> Int64s:
+    def insert(self, wanted: Wanted, scratch: Scratch | None = None) -> Int64s:
         """The position of each key; keys not seen before are appended. Without room for all of them none is."""
-        positions = np.empty(len(wanted[0]), np.int64)
+        empty = scratch.empty if scratch is not None else np.empty
+        positions = empty(len(wanted[0]), np.int64)
         try:
             self._keys.publish(self._insert(wanted, positions))
         except StateMemoryError:
             self.forget(len(self))
             raise
         return positions
+
+    def insert_and_add_up(self, wanted: Wanted, amounts: Int64s, scratch: Scratch) -> tuple[Int64s, Int64s]:
+        """As ``insert``, with what is to be added at the positions: added up, if that is worth it and fits 64 bits.
+
+        Positions of a large batch are guessed first, and confirmed where keys lie together. A guess is wrong once in
+        2^31, or if somebody chose the keys so; then all of this batch's keys are looked up one by one.
+        """
+        before = len(self)
+        if not ordering.is_worth_it(len(wanted[0]), before):
+            return self.insert(wanted, scratch), amounts
+        positions = self._keys.likely(self._slots.array, wanted, scratch)
+        if positions is None:
+            positions = self.insert(wanted, scratch)
+            return ordering.added_up(positions, amounts, scratch, cells=len(self))
+        (numbers,) = wanted
+        if int(positions.min()) < 0:
+            new = np.flatnonzero(positions < 0)
+            positions[new] = self.insert((numbers[new],), scratch)
+        try:
+            keys = self._keys.words.room
+            return ordering.added_up(positions, amounts, scratch, cells=len(self), keys=keys, wanted=numbers)
+        except ordering.MistakenError:
+            self.forget(before)
+            return self.insert(wanted, scratch), amounts
 
     def take(self, positions: Int64s) -> pa.Array:
         """The keys at the given positions."""

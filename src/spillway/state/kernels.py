@@ -42,10 +42,13 @@ EPOCH_SHIFT = 24
 
 
 @compiled
-def touch(live: Any, undo: Any, undo_count: int, chunks: Any, cells: Any, epoch: int, undo_length: int) -> int:
+def touch(
+    live: Any, undo: Any, undo_ids: Any, undo_count: int, chunks: Any, cells: Any, epoch: int, undo_length: int
+) -> int:
     """Save every chunk that holds one of ``cells`` and was not saved in this epoch; return the new count.
 
-    Chunks that begin at or beyond ``undo_length`` did not exist before the batch and need no saving.
+    A saved chunk is a row of ``undo``; which one it is stands in ``undo_ids``, which are read again and again. Chunks
+    that begin at or beyond ``undo_length`` did not exist before the batch and need no saving.
     """
     for i in range(cells.size):
         if i + AHEAD < cells.size:
@@ -60,21 +63,21 @@ def touch(live: Any, undo: Any, undo_count: int, chunks: Any, cells: Any, epoch:
             word = (epoch << EPOCH_SHIFT) | (word & CHANGED)
             first = chunk << CHUNK_SHIFT
             if first < undo_length:
-                undo[undo_count, 0] = chunk
+                undo_ids[undo_count] = chunk
                 for j in range(CHUNK_CELLS):
-                    undo[undo_count, 1 + j] = live[first + j]
+                    undo[undo_count, j] = live[first + j]
                 undo_count += 1
         chunks[chunk, WORD] = word | np.int64(1) << (cell & (CHUNK_CELLS - 1))
     return undo_count
 
 
 @compiled
-def restore(live: Any, undo: Any, undo_count: int) -> None:
+def restore(live: Any, undo: Any, undo_ids: Any, undo_count: int) -> None:
     """Put the saved chunks back."""
     for i in range(undo_count):
-        first = undo[i, 0] << CHUNK_SHIFT
+        first = undo_ids[i] << CHUNK_SHIFT
         for j in range(CHUNK_CELLS):
-            live[first + j] = undo[i, 1 + j]
+            live[first + j] = undo[i, j]
 
 
 @compiled

@@ -19,6 +19,7 @@ from spillway.errors import InputError
 from spillway.state import probing
 from spillway.state.appended import Appended
 from spillway.state.hashing import hash_strings
+from spillway.state.scratch import Scratch
 from spillway.state.shard import Shard, ValidCounts
 
 KeyType = Literal["int64", "string"]
@@ -47,6 +48,12 @@ class StoredKeys(Protocol):
 
     def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
         """Fill in the position of each key, or -1."""
+
+    def likely(self, slots: Int32s, wanted: Wanted, scratch: Scratch) -> Int64s | None:
+        """The likely position of each key, -1 for one not there; None where a guess is no faster than to be sure.
+
+        Whoever asks for it compares the keys with ``words``, each of which is then a whole key.
+        """
 
     def insert(
         self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
@@ -81,6 +88,12 @@ class IntegerKeys:
     def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
         (numbers,) = wanted
         probing.find_integers(slots, self.words.room, numbers, positions)
+
+    def likely(self, slots: Int32s, wanted: Wanted, scratch: Scratch) -> Int64s | None:
+        (numbers,) = wanted
+        positions = scratch.empty(numbers.size, np.int64)
+        probing.guess_integers(slots, numbers, positions)
+        return positions
 
     def insert(
         self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
@@ -124,6 +137,9 @@ class StringKeys:
     def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
         hashes, data, offsets = wanted
         probing.find_strings(slots, self._ends.room, self._heap.room, hashes, data, offsets, positions)
+
+    def likely(self, slots: Int32s, wanted: Wanted, scratch: Scratch) -> Int64s | None:
+        return None  # put in the order of the keys there, the bytes of those wanted would be as far away
 
     def insert(
         self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s

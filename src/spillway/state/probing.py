@@ -26,6 +26,8 @@ DONE, INDEX_FULL, KEYS_FULL = 0, 1, 2
 # Keys that go together. Fewer leave the memory idle at the end of every loop, more do not stay in the nearest cache.
 GROUP = 128
 
+_FAR_AHEAD = 64
+
 _LOW = 0xFFFFFFFF
 _NEXT = np.uint64(1)
 
@@ -158,6 +160,24 @@ def find_integers(index: Any, keys: Any, wanted: Any, positions: Any) -> None:
             if position >= 0 and keys[position] != key:
                 position, _ = _walk_integers(index, keys, key, mixed[i])
             positions[first + i] = position
+
+
+@compiled
+def guess_integers(index: Any, wanted: Any, positions: Any) -> None:
+    """The likely position of each wanted key: it has the same 31 bits. -1 for one that is surely not there.
+
+    One trip to memory each, so a slot is asked for long before it is needed; its mixed key waits where the position
+    is going to be.
+    """
+    mask = np.uint64(index.size - 1)
+    for i in range(-_FAR_AHEAD, wanted.size):
+        ahead = i + _FAR_AHEAD
+        if ahead < wanted.size:
+            mixed = mix(wanted[ahead])
+            positions[ahead] = np.int64(mixed)
+            prefetch(index, mixed & mask)
+        if i >= 0:
+            positions[i] = _guess(index, np.uint64(positions[i]))
 
 
 @compiled
