@@ -45,4 +45,6 @@ def test_sides_are_measured_batch_by_batch() -> None:
     fill, batches = batches_of(keys=100, rows=50, batches=4, key_type="int64", zipf=False)
     measured = sides(fill, batches, warm=1)
     assert len(measured.limit_s) == len(measured.ours_s) == 3
-    assert Sides(limit_s=(1.0, 3.0), ours_s=(2.0, 4.0)).ratios == (0.5, 0.75)
+    assert all(0 < put_out < ours for put_out, ours in zip(measured.put_out_s, measured.ours_s, strict=True))
+    given = Sides(limit_s=(1.0, 3.0), ours_s=(2.0, 4.0), put_out_s=(1.0, 2.5))
+    assert given.ratios == (0.5, 0.75) and given.ratios_in_state == (1.0, 2.0)

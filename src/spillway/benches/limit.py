@@ -5,15 +5,18 @@ side in one array, the slot of a later key fetched ahead. It keeps no undo, no d
 for all keys beforehand and puts nothing out. Words are hashed as ours are, and compared byte by byte as ours are.
 
 Ours is the ``Count`` operator on a shard in shared memory, a whole batch of it without a runtime around: begin, count,
-put out every key touched, settle, divergence, commit. Both count the same batches in turns, so that whatever else the
-machine does meets both. What is measured is the processor's time of this thread, not that of the clock on the wall: one
-core is what the limit is about, and whoever shares it must not count.
+put out every key touched, settle, divergence, commit. Putting out, which the limit does not do, is also timed alone.
+
+Both count the same batches in turns, so that whatever else the machine does meets both. What is measured is the
+processor's time of this thread, not that of the clock on the wall: one core is what the limit is about, and whoever
+shares it must not count.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -132,6 +135,7 @@ class OurCount:
         self._shard = Shard(folder, fingerprint=0, tracked=True)
         self._count = count.opened(self._shard, count.output_schemas({"in": schema}))
         self.put_out = 0  # keys, in the last batch
+        self.put_out_s = 0.0  # what that took
 
     def add(self, keys: pa.Array) -> None:
         """Count each key once more: one batch, committed."""
@@ -142,10 +146,13 @@ class OurCount:
             count.begin()
             count.seq = shard.version + 1
             list(count.process("in", tuples))
-            self.put_out = sum(out.batch.num_rows for out in count.finish())
+            self.put_out_s = _cpu_s(self._put_out)
             shard.settle(seq=None, tuples=len(keys))
             shard.divergence()
             shard.commit()
+
+    def _put_out(self) -> None:
+        self.put_out = sum(out.batch.num_rows for out in self._count.finish())
 
     def counts(self) -> dict[Any, int]:
         """What was counted, for tests."""
@@ -161,12 +168,19 @@ class Sides:
     """Seconds of processor time of each batch."""
 
     limit_s: tuple[float, ...]
-    ours_s: tuple[float, ...]
+    ours_s: tuple[float, ...]  # a whole batch
+    put_out_s: tuple[float, ...]  # of that, for putting out every key touched
 
     @property
     def ratios(self) -> tuple[float, ...]:
         """Of the limit's speed, the part that ours has, batch by batch: 1 would be as fast as the limit."""
         return tuple(limit / ours for limit, ours in zip(self.limit_s, self.ours_s, strict=True))
+
+    @property
+    def ratios_in_state(self) -> tuple[float, ...]:
+        """The same for what both do: without what ours takes to put anything out."""
+        sides = zip(self.limit_s, self.ours_s, self.put_out_s, strict=True)
+        return tuple(limit / (ours - put_out) for limit, ours, put_out in sides)
 
 
 def sides(fill: Sequence[pa.Array], batches: Sequence[pa.Array], *, warm: int = 1) -> Sides:
@@ -176,6 +190,7 @@ def sides(fill: Sequence[pa.Array], batches: Sequence[pa.Array], *, warm: int = 
     """
     limit_s: list[float] = []
     ours_s: list[float] = []
+    put_out_s: list[float] = []
     limit = _limit_for(fill)
     with working_folder() as folder:
         ours = OurCount(folder / "shard", fill[0].type)
@@ -184,13 +199,14 @@ def sides(fill: Sequence[pa.Array], batches: Sequence[pa.Array], *, warm: int = 
                 limit.add(keys)
                 ours.add(keys)
             for number, keys in enumerate(batches):
-                taken_s = _cpu_s(limit.add, keys), _cpu_s(ours.add, keys)
+                taken_s = _cpu_s(partial(limit.add, keys)), _cpu_s(partial(ours.add, keys))
                 if number >= warm:
                     limit_s.append(taken_s[0])
                     ours_s.append(taken_s[1])
+                    put_out_s.append(ours.put_out_s)
         finally:
             ours.close()
-    return Sides(limit_s=tuple(limit_s), ours_s=tuple(ours_s))
+    return Sides(limit_s=tuple(limit_s), ours_s=tuple(ours_s), put_out_s=tuple(put_out_s))
 
 
 def numbers(random: np.random.Generator, *, keys: int, size: int, zipf: bool) -> Int64s:
@@ -227,9 +243,9 @@ def _slots(keys: int) -> int:
     return 1 << int(np.ceil(np.log2(max(keys, 1) * 4 / 3 + 1)))
 
 
-def _cpu_s(add: Callable[[pa.Array], None], keys: pa.Array) -> float:
+def _cpu_s(action: Callable[[], None]) -> float:
     started_s = time.thread_time()
-    add(keys)
+    action()
     return time.thread_time() - started_s
 
 
