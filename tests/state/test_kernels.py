@@ -85,7 +85,7 @@ def test_settle(metric: str | None, dtype: Any, data: st.DataObject) -> None:
     chunks = np.full((2, 2), 5 << EPOCH_SHIFT | data.draw(st.sampled_from([0, CHANGED])) | 7, np.int64)
     before, gaps = chunks.copy(), chunks.view(np.float64)
     cells, copies = np.array(live, dtype).ravel(), np.array(saved, dtype).ravel()
-    kernels.settle(cells, copies, chunks, gaps, np.array([1]), METRICS[metric])
+    kernels.settle(cells, copies, chunks, gaps, np.zeros(1), np.array([1]), METRICS[metric])
     gap, changed = naive.gap(live[1], saved[1], metric)
     assert math.isclose(gaps[1, GAP], gap, rel_tol=1e-9)
     assert chunks[1, WORD] == 5 << EPOCH_SHIFT | changed * CHANGED | 7
@@ -103,16 +103,20 @@ def test_integers_are_as_far_apart_as_floating_point_numbers_say_one_after_the_o
 ) -> None:
     chunks = np.zeros((1, 2), np.int64)
     gaps = chunks.view(np.float64)
-    kernels.settle(np.array(live), np.array(saved), chunks, gaps, np.array([0]), METRICS[metric])
-    assert gaps[0, GAP] == naive.gap(live, saved, metric)[0]
+    blocks = np.ones(1)
+    kernels.settle(np.array(live), np.array(saved), chunks, gaps, blocks, np.array([0]), METRICS[metric])
+    assert gaps[0, GAP] == blocks[0] == naive.gap(live, saved, metric)[0]
 
 
 @pytest.mark.parametrize("metric", ["l1", "l2", "max"])
-@given(ids=st.lists(st.integers(0, 36), unique=True).map(sorted), seed=st.integers(0, 9))
-def test_settle_blocks(metric: str, ids: list[int], seed: int) -> None:
-    gaps = np.random.default_rng(seed).integers(0, 99, (37, 2)).astype(np.float64)  # the last block has 5 chunks
-    blocks = np.full(3, 0.5)
-    kernels.settle_blocks(gaps, blocks, np.array(ids, np.int64), METRICS[metric])
+@given(ids=st.lists(st.integers(0, 36)), seed=st.integers(0, 9))
+def test_blocks_of_chunks_in_any_order(metric: str, ids: list[int], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    live, saved = random.integers(0, 9, (2, 37 * CHUNK_CELLS))
+    chunks = np.zeros((37, 2), np.int64)  # the last block has 5 of them
+    gaps, blocks = chunks.view(np.float64), np.full(3, 0.5)
+    gaps[:, GAP] = random.integers(0, 99, 37)
+    kernels.settle(live, saved, chunks, gaps, blocks, np.array(ids, np.int64), METRICS[metric])
     assert blocks.tolist() == naive.blocks(gaps[:, GAP].tolist(), ids, metric, before=[0.5] * 3)
 
 

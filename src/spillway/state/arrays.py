@@ -185,7 +185,7 @@ class Cells:
     def touched(self, scratch: Scratch) -> Int64s:
         """The cells touched in this batch, each once, in ascending order; an array of ``scratch``."""
         # Sorting chunks rather than cells costs a sixteenth, and leaves what follows a walk through memory in order.
-        ids = ascending(self._touched_chunks())
+        ids = _ascending(self._touched_chunks())
         out = scratch.empty(ids.size * CHUNK_CELLS, np.int64)
         found = out[: kernels.touched_cells(self._chunks.array, ids, self.epoch, out)]
         return found[: np.searchsorted(found, self.count)]  # others were given back when a sum was refused
@@ -344,13 +344,9 @@ class Cells:
 
     def _settle(self, ids: Int64s) -> None:
         if self._tracked and ids.size:
-            ids = ascending(ids)  # a walk through memory in order, and every block once
             live, saved = self._live.array.view(self._dtype), self._saved.array.view(self._dtype)
             chunks = self._chunks.array
-            gaps = chunks.view(np.float64)
-            kernels.settle(live, saved, chunks, gaps, ids, self._code)
-            if self._code != kernels.UNMEASURED:
-                kernels.settle_blocks(gaps, self._blocks.array, ids, self._code)
+            kernels.settle(live, saved, chunks, chunks.view(np.float64), self._blocks.array, ids, self._code)
 
     def _gaps(self) -> npt.NDArray[np.float64]:
         """Each chunk's part of the divergence."""
@@ -360,8 +356,8 @@ class Cells:
         return [self._live, self._saved, self._undo, self._undo_ids, self._chunks, self._blocks, self._staged]
 
 
-def ascending(ids: Int64s) -> Int64s:
-    """The ids in their order, which is how a large batch touches chunks."""
+def _ascending(ids: Int64s) -> Int64s:
+    """The ids in their order, in which a large batch leaves them."""
     return ids if bool((ids[1:] >= ids[:-1]).all()) else np.sort(ids)
 
 

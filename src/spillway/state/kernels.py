@@ -16,6 +16,7 @@ only then may another kernel write. Whatever was touched and not published is st
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from spillway.state.arithmetic import difference, total, wrapped
 from spillway.state.compiled import compiled
@@ -30,6 +31,7 @@ CHUNK_SHIFT = 4
 
 BLOCK_CHUNKS = 16
 BLOCK_SHIFT = 4
+_LINE_CHUNKS = 4  # records of chunks in one cache line
 
 # Columns of the table that describes chunks. The second one is read as floating-point numbers.
 WORD = 0
@@ -101,46 +103,50 @@ def touched_cells(chunks: Any, ids: Any, epoch: int, out: Any) -> int:
 
 
 @compiled
-def settle(live: Any, saved: Any, chunks: Any, gaps: Any, ids: Any, metric: int) -> None:
-    """Recompute, for the given chunks, how far they are from their saved copy; ``gaps`` are the chunks read as floats.
+def settle(live: Any, saved: Any, chunks: Any, gaps: Any, blocks: Any, ids: Any, metric: int) -> None:
+    """Recompute, for the given chunks and their blocks, how far they are from their saved copy.
 
-    A gap is the chunk's part of the divergence: the sum of differences (L1), the sum of their squares (L2) or the
-    largest one (MAX). Computing it afresh for touched chunks keeps it exact: no drift, and a maximum that may also
-    fall. Two cells that are both NaN are no distance apart; one that is makes the gap infinite.
+    ``gaps`` are the chunks read as floating-point numbers. A gap is the chunk's part of the divergence: the sum of
+    differences (L1), the sum of their squares (L2) or the largest one (MAX). Computing it afresh for touched chunks
+    keeps it exact: no drift, and a maximum that may also fall. Two cells that are both NaN are no distance apart; one
+    that is makes the gap infinite. A block is the sum of its chunks' gaps, or the largest of them (MAX).
 
     Whether a chunk changed is a matter of bits: 0.0 and -0.0 are no distance apart, and still a backup that is to give
     back what was there has to hold the one that is.
     """
+    last = np.int64(-1)
     for i in range(ids.size):
         if i + AHEAD < ids.size:
             ahead = ids[i + AHEAD]
-            prefetch(chunks, ahead)
+            for line in range(0, BLOCK_CHUNKS, _LINE_CHUNKS):
+                prefetch(chunks, (ahead & ~(BLOCK_CHUNKS - 1)) + line)
+            prefetch(blocks, ahead >> BLOCK_SHIFT)
             prefetch(live, ahead << CHUNK_SHIFT)
             prefetch(live, (ahead << CHUNK_SHIFT) + CHUNK_CELLS // 2)
             prefetch(saved, ahead << CHUNK_SHIFT)
             prefetch(saved, (ahead << CHUNK_SHIFT) + CHUNK_CELLS // 2)
         chunk = ids[i]
+        # A block is made anew when the next chunk is of another, which in a large batch is rare: ids ascend there.
+        if chunk >> BLOCK_SHIFT != last:
+            if last >= 0:
+                blocks[last] = _block(gaps, last, metric)
+            last = chunk >> BLOCK_SHIFT
         first = chunk << CHUNK_SHIFT
         gap, changed = gap_between(live, saved, first, first + CHUNK_CELLS, metric)
         word = chunks[chunk, WORD]
         chunks[chunk, WORD] = word | CHANGED if changed else word & ~CHANGED
         gaps[chunk, GAP] = gap
+    if last >= 0:
+        blocks[last] = _block(gaps, last, metric)
 
 
-@compiled
-def settle_blocks(gaps: Any, blocks: Any, ids: Any, metric: int) -> None:
-    """Recompute the blocks of the given chunks, which are sorted: the sum of their gaps, or the largest (MAX)."""
-    last = np.int64(-1)
-    for i in range(ids.size):
-        block = ids[i] >> BLOCK_SHIFT
-        if block == last:
-            continue
-        last = block
-        combined = 0.0
-        for chunk in range(block << BLOCK_SHIFT, min((block + 1) << BLOCK_SHIFT, gaps.shape[0])):
-            gap = gaps[chunk, GAP]
-            combined = max(combined, gap) if metric == MAX else combined + gap
-        blocks[block] = combined
+@njit(inline="always")
+def _block(gaps: Any, block: Any, metric: int) -> float:
+    combined = 0.0
+    for chunk in range(block << BLOCK_SHIFT, min((block + 1) << BLOCK_SHIFT, gaps.shape[0])):
+        gap = gaps[chunk, GAP]
+        combined = max(combined, gap) if metric == MAX else combined + gap
+    return combined
 
 
 @compiled
