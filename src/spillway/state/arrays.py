@@ -233,7 +233,8 @@ class Cells:
         self._settle(self._touched_chunks())
 
     def divergence(self) -> float:
-        # The last block may have chunks beyond the count, of which nothing is to be said.
+        # The last block may have chunks beyond the count, of which nothing is to be said. One that is full was made
+        # anew when it became so, because the chunk that filled it was new.
         blocks = chunk_count(self.count) >> BLOCK_SHIFT
         parts = np.concatenate([self._blocks.array[:blocks], self._gaps()[blocks << BLOCK_SHIFT :]])
         if self._code == kernels.MAX:
@@ -288,7 +289,6 @@ class Cells:
             self._saved.array[ids.size * CHUNK_CELLS :] = 0
             self._chunks.array[ids.size :, GAP] = 0
             self._chunks.array[ids.size :, WORD] &= ~CHANGED
-            self._blocks.array[ids.size >> BLOCK_SHIFT :] = 0
             self._save(ids)
 
     def unstage(self) -> None:
