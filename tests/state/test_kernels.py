@@ -121,6 +121,14 @@ def test_blocks_of_chunks_in_any_order(metric: str, ids: list[int], seed: int) -
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@given(positions=st.lists(st.integers(0, 39)))
+def test_gather(dtype: Any, positions: list[int]) -> None:
+    array, out = np.arange(40).astype(dtype) * 3, np.empty(len(positions), dtype)
+    kernels.gather(array, np.array(positions, np.int64), out)
+    assert out.tolist() == [array.tolist()[position] for position in positions]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
 @given(cells=cells_of, seed=st.integers(0, 9))
 @settings(max_examples=30)
 def test_add_at_and_set_at(dtype: Any, cells: list[int], seed: int) -> None:

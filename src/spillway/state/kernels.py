@@ -150,6 +150,15 @@ def _block(gaps: Any, block: Any, metric: int) -> float:
 
 
 @compiled
+def gather(array: Any, positions: Any, out: Any) -> None:
+    """Copy the elements at the positions."""
+    for i in range(positions.size):
+        if i + AHEAD < positions.size:
+            prefetch(array, positions[i + AHEAD])
+        out[i] = array[positions[i]]
+
+
+@compiled
 def add_at(live: Any, cells: Any, amounts: Any) -> int:
     """Add the amounts to the cells, one after the other; returns -1.
 

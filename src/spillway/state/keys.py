@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import InputError
-from spillway.state import probing
+from spillway.state import kernels, probing
 from spillway.state.appended import Appended
 from spillway.state.hashing import hash_strings
 from spillway.state.scratch import Scratch
@@ -110,7 +110,9 @@ class IntegerKeys:
         self.words.publish(count)
 
     def take(self, positions: Int64s) -> pa.Array:
-        return pa.array(self.words.room[positions])
+        out = np.empty(positions.size, np.int64)
+        kernels.gather(self.words.room, positions, out)
+        return pa.array(out)
 
     def keep(self, positions: Int64s) -> None:
         self.words.room[: len(positions)] = self.words.room[positions]

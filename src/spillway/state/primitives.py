@@ -309,7 +309,9 @@ class HashTable(_Keyed):
             return self._take(self._values().touched(scratch))
 
     def _take(self, positions: Int64s) -> tuple[pa.Array, npt.NDArray[Any]]:
-        return self._keys().take(positions), self._values().live[positions]
+        numbers = np.empty(positions.size, self.dtype)
+        kernels.gather(self._values().live, positions, numbers)
+        return self._keys().take(positions), numbers
 
     def _enter(self, keys: Keys, numbers: Any, scratch: Scratch, *, added: bool) -> tuple[Int64s, Numbers]:
         """Positions and numbers; they may be written once this returns, and if it refuses nothing has changed.
