@@ -126,7 +126,7 @@ class TestFlows:
         assert found.recall == 1.0, f"seed {seed}: {found}"
         assert found.too_low_bytes_max == 0, f"seed {seed}: {found}"
         # Theorem 1 of appendix A.1: a flow below this is reported with probability 2^-rows at most.
-        surely_light = PHI - 2 * sum(exact["bytes"].to_pylist()) / width - theta / shards
+        surely_light = PHI - 2 * sum(exact["bytes"].to_pylist()) / width - theta
         true = exact["bytes"].to_numpy()
         light, between = int((true < surely_light).sum()), int(((surely_light <= true) & (true < PHI)).sum())
         unlucky = light / 2**rows

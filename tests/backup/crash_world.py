@@ -220,15 +220,18 @@ class GoOn(StrEnum):
     WIPED = "a new process, after memory was lost too"
 
 
-def judge(world: World, stills: list[Still], folder: Path, *, lost: int = 0, damaged: bool = False) -> set[str]:
+def judge(
+    world: World, stills: list[Still], folder: Path, *, lost: int = 0, damaged: bool = False, depth: int = 1
+) -> set[str]:
     """Kill the run at the crash points of a film, let it go on in every way; returns the functions it was killed in.
 
-    Before the film memory was ``lost`` so many times, and backups were perhaps ``damaged``.
+    Before the film memory was ``lost`` so many times, and backups were perhaps ``damaged``. A larger ``depth``
+    tells apart who called the line that a kill comes after, and who called that.
     """
     starts: dict[int, Files] = {}
     for still in stills:
         starts.setdefault(still.batch, still.files)
-    points = crash_points(stills, seed=SEED)
+    points = crash_points(stills, seed=SEED, depth=depth)
     kills, broken = 0, list[str]()
     durable = list[tuple[int, Files]]()
     for still in points:

@@ -32,7 +32,7 @@ BUSY = Committing(
     since_backup_s=1e9,
 )
 PROTECTIONS = [Nothing(), Checkpoint(10), Approximate(64.0, items=16), Exact(), Exact(items=True), UpstreamBackup(10)]
-SHARED = Sharing(shards=2, downstream_outputs_max=4.0)
+SHARED = Sharing(shards=2, adding_up=2, downstream_outputs_max=4.0)
 
 
 def named(protection: Protection) -> str:

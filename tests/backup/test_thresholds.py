@@ -1,6 +1,6 @@
 """Thresholds: whatever fails, and however often, the losses add up to no more than the limit."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillway.backup.keeper import Promise
-from spillway.backup.thresholds import FAILURES_MAX, threshold
+from spillway.backup.thresholds import FAILURES_MAX, Sharing, threshold
 from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing
+from spillway.operators.operator import Operator
+from spillway.state import HashTable, Tally
+from spillway.state.primitives import Metric
 
 LIMITS = st.floats(min_value=1e-6, max_value=1e15)
 ROUNDING = 1 + Fraction(1, 2**52)
@@ -37,6 +40,71 @@ def test_losses_of_any_sequence_of_failures_stay_within_the_limit(
     failing = data.draw(st.lists(st.integers(0, shards - 1), max_size=60))
     lost = losses(threshold, limit, failing, shards=shards, outputs_max=outputs_max)
     assert lost <= Fraction(limit) * ROUNDING
+
+
+def sum_of_maxima(limit: float, failing: list[tuple[int, int]], *, shards: int, adding_up: int) -> Fraction:
+    """The divergence under ``max``, if each failure of a shard (first) costs all it may in one primitive (second)."""
+    sharing = Sharing(shards=shards, adding_up=adding_up)
+    failures: Counter[int] = Counter()
+    lost: dict[int, Counter[int]] = defaultdict(Counter)
+    for shard, primitive in failing:
+        lost[primitive][shard] += Fraction(sharing.divergence(limit, failures=failures[shard]))
+        failures[shard] += 1
+    return sum((max(by_shard.values()) for by_shard in lost.values()), Fraction(0))
+
+
+@given(limit=LIMITS, shards=st.integers(1, 16), primitives=st.integers(1, 4), data=st.data())
+def test_maxima_stay_within_the_limit_if_only_the_worst_shards_share_it(
+    limit: float, shards: int, primitives: int, data: st.DataObject
+) -> None:
+    places = st.tuples(st.integers(0, shards - 1), st.integers(0, primitives - 1))
+    failing = data.draw(st.lists(places, max_size=60))
+    lost = sum_of_maxima(limit, failing, shards=shards, adding_up=min(primitives, shards))
+    assert lost <= Fraction(limit) * ROUNDING
+
+
+@pytest.mark.parametrize(("shards", "primitives"), [(2, 2), (8, 2), (8, 3), (2, 5)])
+def test_several_maxima_need_to_be_shared_among_as_many_shards(shards: int, primitives: int) -> None:
+    failing = [(place % shards, place) for place in range(primitives) for _ in range(20)]
+    adding_up = min(shards, primitives)
+    assert sum_of_maxima(64.0, failing, shards=shards, adding_up=adding_up - 1) > 64
+    assert 0.99 * 64 < sum_of_maxima(64.0, failing, shards=shards, adding_up=adding_up) <= 64
+
+
+@pytest.mark.parametrize(
+    ("metrics", "key", "own", "expected"),
+    [
+        (("max",), "key", False, 1),
+        (("max", "max"), "key", False, 2),
+        (("max",) * 9, "key", False, 8),
+        (("max", "l1"), "key", False, 8),
+        (("l1",), "key", False, 8),
+        (("l2",), "key", False, 8),
+        (("keys",), "key", False, 8),
+        ((), "key", False, 8),
+        (("max",), (), False, 8),  # its shards share out tuples, and its numbers are the sums of theirs
+        (("max",), "key", True, 8),  # what its own divergence means nobody knows
+    ],
+)
+def test_how_many_shards_add_up_follows_from_the_declaration(
+    metrics: tuple[Metric, ...], key: str, own: bool, expected: int
+) -> None:
+    class Own(Operator):
+        def divergence(self) -> float:
+            return 1.0
+
+    operator = (Own if own else Operator)("op", key=key)
+    for number, metric in enumerate(metrics):
+        setattr(operator, f"table{number}", HashTable(metric=metric))
+    operator.steering = Tally(4)  # type: ignore[attr-defined]  # of which no bound speaks
+    assert operator.shards_adding_up(8) == expected
+
+
+def test_items_are_shared_among_all_shards_whatever_the_metric() -> None:
+    promise = Promise(operator="flows", shard=0, shards=8, adding_up=1, protection=Approximate(theta=64.0, items=64.0))
+    assert promise.threshold(0) == 32.0
+    assert promise.items_max(1) == 32.0, "all that a receiver lost may have been for this shard"
+    assert Sharing(shards=8, adding_up=1).items(64.0, failures=0) == 4.0
 
 
 @given(limit=LIMITS, shards=st.integers(1, 64))

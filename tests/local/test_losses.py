@@ -179,7 +179,7 @@ def test_a_window_that_ended_gives_back_the_whole_theta(tmp_path: Path) -> None:
         run.wipe()
         run.run()
         thresholds = {row.batch: row.threshold for row in run.records() if row.shard == 0}
-    assert [thresholds[batch] for batch in range(4)] == [16.0, 8.0, 16.0, 16.0]
+    assert [thresholds[batch] for batch in range(4)] == [32.0, 16.0, 32.0, 32.0]
 
 
 def test_a_sliding_window_forgets_failures_that_lie_before_it(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_sliding_window_forgets_failures_that_lie_before_it(tmp_path: Path) ->
             if batch == 1:
                 run.wipe()
         rows = {row.batch: row for row in run.records() if row.shard == 0}
-    assert [rows[batch].threshold for batch in range(8)] == [16.0, 16.0, 8.0, 8.0, 8.0, 16.0, 16.0, 16.0]
+    assert [rows[batch].threshold for batch in range(8)] == [32.0, 32.0, 16.0, 16.0, 16.0, 32.0, 32.0, 32.0]
     assert rows[5].backup, "that a failure is forgotten must be durable"
 
 
@@ -200,7 +200,7 @@ def test_in_a_decaying_window_failures_do_not_add_up(tmp_path: Path) -> None:
         for _ in range(4):
             run.step()
             run.wipe()
-        assert {row.threshold for row in run.records()} == {32.0}
+        assert {row.threshold for row in run.records()} == {64.0}
 
 
 def test_items_that_are_missing_are_told(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Every protection that can be run can be judged, is chosen, and is missed loudly if it is not."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,8 +33,14 @@ def test_demands() -> None:
 
 def test_losses_add_up_to_theta_unless_they_decay() -> None:
     demands = Demands(theta=8.0)
-    assert [demands.off_max(losses=losses, shards=2, decaying=False) for losses in range(4)] == [0.0, 2.0, 3.0, 3.5]
-    assert [demands.off_max(losses=losses, shards=2, decaying=True) for losses in range(3)] == [0.0, 4.0, 8.0]
+    most = partial(demands.off_max, shards=2, maxima=0)
+    assert [most(losses=losses, decaying=False) for losses in range(4)] == [0.0, 2.0, 3.0, 3.5]
+    assert [most(losses=losses, decaying=True) for losses in range(3)] == [0.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize(("maxima", "shards", "expected"), [(1, 4, 4.0), (2, 4, 2.0), (3, 2, 2.0), (0, 4, 1.0)])
+def test_of_maxima_only_the_worst_shards_add_up(maxima: int, shards: int, expected: float) -> None:
+    assert Demands(theta=8.0).off_max(losses=1, shards=shards, maxima=maxima, decaying=False) == expected
 
 
 def test_every_protection_is_chosen() -> None:

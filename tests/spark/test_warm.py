@@ -16,6 +16,8 @@ print(*(name for name, kernel in found.items() if kernel not in loaded and "inli
 
 # Loaded when they are needed: what no task of a stream calls, what is rare, and two operators of one application.
 NOT_LOADED = {
+    "spillway.benches.limit.upsert_integers": "a bench's yardstick",
+    "spillway.benches.limit.upsert_words": "a bench's yardstick",
     "spillway.apps.ticks._walk": "generators run before tasks do",
     "spillway.apps.ticks._normal": "generators run before tasks do",
     "spillway.state.hashing.hash_rows": "checksums of backups, in recovery",

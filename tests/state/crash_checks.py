@@ -10,9 +10,9 @@ from spillway.backup.store import Restored, ShardStore
 from spillway.files.durable import UNFINISHED
 from spillway.state import kernels
 from spillway.state.appended import Appended
-from spillway.state.arrays import SAVED_COUNT, Cells
+from spillway.state.arrays import SAVED_COUNT, STAGED_COUNT, Cells
 from spillway.state.index import KeyIndex
-from spillway.state.kernels import CHANGED, CHUNK_CELLS, STAGED
+from spillway.state.kernels import BLOCK_CHUNKS, CHANGED, CHUNK_CELLS, WORD
 from spillway.state.shard import Shard
 
 GONE_SOON = (".aside", ".new")
@@ -56,7 +56,7 @@ def check_indexes(shard: Shard) -> None:
 
 def check_cells(array: Cells, *, staged: bool) -> None:
     """The divergence and the marks of each chunk, computed afresh."""
-    assert staged or not array._chunks.array[:, STAGED].any(), f"{array.name}: chunks wait for no backup"
+    assert staged or not array._scalars[STAGED_COUNT], f"{array.name}: chunks wait for no backup"
     live = array._live.array.view(array._dtype).reshape(-1, CHUNK_CELLS)
     saved = array._saved.array.view(array._dtype).reshape(-1, CHUNK_CELLS)
     chunks = array.all_chunks()
@@ -67,9 +67,14 @@ def check_cells(array: Cells, *, staged: bool) -> None:
         gaps = np.zeros(len(chunks))
     else:
         gaps = (apart**2 if array._code == kernels.L2 else apart).sum(axis=1)
-    assert np.allclose(array._gaps.array[chunks], gaps, rtol=1e-12), f"{array.name}: divergence is not the distance"
+    assert np.allclose(array._gaps(), gaps, rtol=1e-12), f"{array.name}: divergence is not the distance"
+    combine = np.max if array._code == kernels.MAX else np.sum
+    blocks = [combine(gaps[i : i + BLOCK_CHUNKS]) for i in range(0, len(gaps), BLOCK_CHUNKS)]
+    divergence = float(combine(blocks)) if blocks else 0.0
+    divergence = divergence**0.5 if array._code == kernels.L2 else divergence
+    assert np.isclose(array.divergence(), divergence, rtol=1e-12), f"{array.name}: its blocks say another divergence"
     changed = (live[chunks] != saved[chunks]).any(axis=1)
-    assert np.array_equal(array._chunks.array[chunks, CHANGED] != 0, changed), f"{array.name}: marks of change"
+    assert np.array_equal((array._chunks.array[chunks, WORD] & CHANGED) != 0, changed), f"{array.name}: marks of change"
 
 
 def check_no_leftovers(folder: Path) -> None:

@@ -16,30 +16,42 @@ BITS_64 = 2**64 - 1
 
 
 def touch(
-    live: Any, undo: Any, undo_count: int, chunks: Any, cells: Sequence[int], epoch: int, undo_length: int
+    live: Any, undo: Any, ids: Any, undo_count: int, chunks: Any, cells: Sequence[int], epoch: int, undo_length: int
 ) -> int:
     saved = []
     for chunk in dict.fromkeys(cell // CELLS for cell in cells):  # in order of first mention
-        if chunks[chunk, 0] != epoch:
-            chunks[chunk, :2] = epoch, 0
+        of, changed, before = unpacked(int(chunks[chunk, 0]))
+        if of != epoch:
+            before = set()
             if chunk * CELLS < undo_length:
                 saved.append(chunk)
-        touched = {cell % CELLS for cell in cells if cell // CELLS == chunk}
-        touched |= {place for place in range(CELLS) if int(chunks[chunk, 1]) >> place & 1}
-        chunks[chunk, 1] = sum(1 << place for place in touched)
+        touched = before | {cell % CELLS for cell in cells if cell // CELLS == chunk}
+        chunks[chunk, 0] = epoch * 2**24 + changed * 2**16 + sum(2**place for place in touched)
     for place, chunk in enumerate(saved, start=undo_count):
-        undo[place] = [chunk, *live[chunk * CELLS : (chunk + 1) * CELLS]]
+        ids[place], undo[place] = chunk, live[chunk * CELLS : (chunk + 1) * CELLS]
     return undo_count + len(saved)
 
 
-def restore(live: Any, undo: Any, undo_count: int) -> None:
-    for chunk, *cells in undo[:undo_count]:
+def restore(live: Any, undo: Any, ids: Any, undo_count: int) -> None:
+    for chunk, cells in zip(ids[:undo_count], undo[:undo_count], strict=True):
         live[chunk * CELLS : (chunk + 1) * CELLS] = cells
 
 
 def touched_cells(chunks: Any, ids: Sequence[int], epoch: int) -> list[int]:
-    marked = [chunk for chunk in ids if chunks[chunk, 0] == epoch]
-    return [chunk * CELLS + j for chunk in marked for j in range(CELLS) if int(chunks[chunk, 1]) >> j & 1]
+    words = [(chunk, *unpacked(int(chunks[chunk, 0]))) for chunk in ids]
+    return [chunk * CELLS + place for chunk, of, _, touched in words if of == epoch for place in sorted(touched)]
+
+
+def unpacked(word: int) -> tuple[int, bool, set[int]]:
+    """The epoch of a chunk's word, whether the chunk changed, and which of its cells were touched."""
+    return word // 2**24, bool(word // 2**16 % 2), {place for place in range(CELLS) if word // 2**place % 2}
+
+
+def blocks(gaps: Sequence[float], ids: Sequence[int], metric: str, *, before: Sequence[float]) -> list[float]:
+    """The blocks of 16 chunks each, those of the given chunks made anew."""
+    combine: Any = max if metric == "max" else sum
+    anew = {chunk // 16 for chunk in ids}
+    return [combine(gaps[b * 16 : b * 16 + 16]) if b in anew else before[b] for b in range(len(before))]
 
 
 def add_at(live: Sequence[int], added: Sequence[tuple[int, int]]) -> tuple[int, list[int]]:
@@ -144,3 +156,18 @@ def spark_hash(columns: Sequence[Sequence[Any]], row: int) -> int:
             data = int(value).to_bytes(width, "little", signed=True)
         seed = xxh64(data, seed)
     return seed
+
+
+def dealt(positions: Sequence[int], values: Sequence[int], shift: int) -> list[tuple[int, int]]:
+    """The positions and their values by bucket, in the order they came within one."""
+    return sorted(zip(positions, values, strict=True), key=lambda tuple_: tuple_[0] >> shift)
+
+
+def added_up(tuples: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
+    """Each cell once, ascending, and its sum; None if a sum did not fit 64 bits at any time."""
+    sums: dict[int, int] = {}
+    for cell, amount in tuples:
+        sums[cell] = sums.get(cell, 0) + amount
+        if not -(2**63) <= sums[cell] < 2**63:
+            return None
+    return sorted(sums.items())

@@ -207,7 +207,7 @@ def test_every_kernel_that_is_kept_is_kept_under_a_stamp() -> None:
     ("kernel", "modules"),
     [
         ("spillway.operators.sketch._columns", {"operators.sketch", "state.hashing"}),
-        ("spillway.state.kernels.settle", {"state.kernels", "state.arithmetic", "state.prefetch"}),
+        ("spillway.state.kernels.settle", {"state.kernels", "state.gaps", "state.prefetch"}),
         (
             "spillway.san.kernel.replication",
             {f"san.{name}" for name in ("kernel", "firing", "fast_forward_jump", "heap", "programs", "random_numbers")},

@@ -3,7 +3,7 @@
 Guarantee, with U the bytes of all flows of a shard and T(x) those of flow x: every flow with T(x) >= phi is reported,
 whatever fails, as long as the sketch is protected by ``Approximate`` or ``Exact``; a flow with
 
-    T(x) < phi - 2 U / width - theta / shards
+    T(x) < phi - 2 U / width - theta
 
 is reported with probability at most 2^-rows.
 """

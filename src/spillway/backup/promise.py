@@ -58,6 +58,7 @@ class Promise:
     shard: int
     shards: int
     protection: Protection
+    adding_up: int | None = None  # shards whose divergence adds up: see spread; None for all of them
     downstream_outputs_max: float = 1.0
     windowing: Windowing | None = None
 
@@ -88,6 +89,7 @@ class Promise:
     def _sharing(self) -> Sharing:
         return Sharing(
             shards=self.shards,
+            adding_up=self.shards if self.adding_up is None else self.adding_up,
             downstream_outputs_max=self.downstream_outputs_max,
             decaying=isinstance(self.windowing, Decaying),
         )

@@ -10,6 +10,8 @@ Let e_i be the error of number i of n, and d the divergence in the metric. Then
 The divergence of an operator is the sum over its primitives, and any of them may have all of it, so the largest of
 their totals bounds the operator's.
 
+Over the shards of an operator the same question has another answer: see ``shards_adding_up``.
+
 A table grows: after a loss nobody but the records knows how many keys it had, and under ``max`` and ``l2`` a key that
 is missing whole may have had up to d. The total over a table is then bounded only for a given number of keys.
 """
@@ -70,6 +72,24 @@ def spread_of(primitives: Mapping[str, Primitive], *, own_divergence: bool) -> S
         return Spread(metrics=(OWN,), numbers=numbers, counts=((OWN, math.inf),))
     metrics = dict.fromkeys(one.metric for one in found)
     return Spread(metrics=tuple(metrics), numbers=numbers, counts=tuple(map(_count, found)))
+
+
+def shards_adding_up(primitives: Mapping[str, Primitive], *, shards: int, by_key: bool, own_divergence: bool) -> int:
+    """Of how many shards the divergence adds up; theta is divided by that number (``thresholds`` has the proof).
+
+    All of them, but under ``max``, if shards are divided by key: then only the worst one counts, for each primitive.
+
+    >>> counts, sums = HashTable(metric="max"), HashTable(metric="l1")
+    >>> shards_adding_up({"counts": counts}, shards=8, by_key=True, own_divergence=False)
+    1
+    >>> shards_adding_up({"counts": counts, "more": counts}, shards=8, by_key=True, own_divergence=False)
+    2
+    >>> shards_adding_up({"counts": counts, "sums": sums}, shards=8, by_key=True, own_divergence=False)
+    8
+    """
+    found = measured(primitives)
+    apart = by_key and not own_divergence and bool(found) and all(one.metric == "max" for one in found)
+    return min(len(found), shards) if apart else shards
 
 
 def measured(primitives: Mapping[str, Primitive]) -> list[Primitive]:

@@ -1,12 +1,22 @@
 """How far a shard's state may be from its last durable backup (seed 002, sections 3.4 and 3.5).
 
-    threshold = Θ / (2^(k+1) · n · B)        k failures of this shard so far, n shards, B = β^(m-i)
+    threshold = Θ / (2^(k+1) · n · B)        k failures of this shard so far, n shards that add up, B = β^(m-i)
 
 Obligations, each a property in the tests:
 
 * One shard. The j-th failure (j = 0, 1, …) costs at most Θ / 2^(j+1), so k failures cost at most
   Θ · (1 - 2^-k), which is below Θ for every k.
 * n shards. Each may lose at most Θ/n in all, whatever each one's number of failures.
+* Shards that do not add up. Where shards are divided by key, no number of one is a number of another, and the largest
+  error of all is that of the worst shard. So under ``max`` each may lose Θ, and n is 1 however many there are. With p
+  primitives, all of them under ``max``, the divergence is the sum of p maxima, for each of which another shard may be
+  the worst; only those shards count, and they are at most p:
+
+      Σ_i max_s d(i, s)  =  Σ_i d(i, s_i)  <=  Σ_(s among the s_i) Σ_i d(i, s)  <=  min(p, shards) · share
+
+  so n is min(p, shards). Every other metric adds up over the shards, and so does ``max`` where shards share out the
+  tuples of a key: the number meant is then the sum of theirs. Who adds up the numbers of several keys downstream adds
+  up their errors, with one shard as with many. What β makes of an error on its way has nothing to do with shards.
 * Windows (section 3.5.2). The errors of failures before a window are not felt in it, so k counts only the failures
   not yet forgotten: those of this hopping window, or all since the last time that a sliding window held none. In a
   decaying window nothing adds up, and the threshold stays Θ / (n · B).
@@ -48,20 +58,37 @@ def threshold(
 class Sharing:
     """What divides the limits of an operator: its shards, what becomes of a loss on its way to a sink, its window.
 
-    >>> Sharing(shards=2).share(1000.0, failures=2)
-    62.5
+    ``adding_up`` is the number of shards whose divergence adds up (see ``spread.shards_adding_up``). Items add up
+    always: one receiver serves all shards, and divides what it may lose by their number.
+
+    >>> sums, maximum = Sharing(shards=4, adding_up=4), Sharing(shards=4, adding_up=1)
+    >>> sums.divergence(1000.0, failures=2), sums.items(1000.0, failures=2)
+    (31.25, 31.25)
+    >>> maximum.divergence(1000.0, failures=2), maximum.items(1000.0, failures=2)
+    (125.0, 31.25)
     """
 
     shards: int
+    adding_up: int
     downstream_outputs_max: float = 1.0
     decaying: bool = False
 
-    def share(self, limit: float, *, failures: int) -> float:
-        """The part of ``limit`` that one shard may use up before its next failure, after so many that count."""
+    def __post_init__(self) -> None:
+        assert 1 <= self.adding_up <= self.shards, (self.adding_up, self.shards)
+
+    def divergence(self, limit: float, *, failures: int) -> float:
+        """The part of Θ that one shard may use up before its next failure, after so many that count."""
+        return self._share(limit, failures=failures, shards=self.adding_up)
+
+    def items(self, limit: float, *, failures: int) -> float:
+        """The part of L or Γ that one shard may use up before its next failure, after so many that count."""
+        return self._share(limit, failures=failures, shards=self.shards)
+
+    def _share(self, limit: float, *, failures: int, shards: int) -> float:
         return threshold(
             limit,
             failures=failures,
-            shards=self.shards,
+            shards=shards,
             downstream_outputs_max=self.downstream_outputs_max,
             decaying=self.decaying,
         )

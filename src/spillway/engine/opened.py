@@ -73,6 +73,7 @@ class OpenOperator:
             shard=index,
             shards=shards,
             protection=operator.protect,
+            adding_up=operator.shards_adding_up(shards),
             downstream_outputs_max=graph.downstream_outputs_max(operator.name),
             windowing=operator.windowing,
         )

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from spillway.backup.policies import check_protection
 from spillway.backup.promise import Loss
+from spillway.backup.spread import shards_adding_up
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
@@ -116,6 +117,11 @@ class Operator:
     def state(self) -> dict[str, Primitive]:
         """The primitives declared on the class and the instance, by name."""
         return _primitives({**self._on_class, **vars(self)})
+
+    def shards_adding_up(self, shards: int) -> int:
+        """Of how many of its shards the divergence adds up: see ``backup.spread``."""
+        own = type(self).divergence is not Operator.divergence
+        return shards_adding_up(self.state(), shards=shards, by_key=bool(self.key), own_divergence=own)
 
     def describe_state(self) -> str:
         return ", ".join(f"{name} {primitive.describe()}" for name, primitive in self.state().items())

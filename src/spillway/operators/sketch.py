@@ -5,10 +5,10 @@ Guarantee. Let T(x) be the true sum of key x and U that of all keys of its shard
     T(x) <= E(x)    and, with probability at least 1 - 2^-rows,    E(x) <= T(x) + 2 U / width
 
 After a recovery every counter is raised by the most that can be missing from it, so T(x) <= E(x) still holds, wherever
-and however often memory is lost, and E(x) grows by at most theta / shards in all, plus largest · L behind a receiver
-that may lose L items (seed 002, experiment 3 and theorem 1). This takes ``Approximate`` with the metric ``max``, and
-backups that are whole; under ``Nothing`` or ``Checkpoint`` nothing bounds what is missing, and under ``Exact`` nothing
-is.
+and however often memory is lost, and E(x) grows by at most theta in all, however many shards there are, plus
+largest · L behind a receiver that may lose L items (seed 002, experiment 3 and theorem 1). This takes ``Approximate``
+with the metric ``max``, and backups that are whole; under ``Nothing`` or ``Checkpoint`` nothing bounds what is missing,
+and under ``Exact`` nothing is.
 """
 
 import math

@@ -85,6 +85,7 @@ class Kept:
     shards: int
     window: Windowing | None = None
     compensated: str = ""  # the sketch whose counters are never too low under Approximate
+    maxima: int = 0  # primitives, if all are under max and shards are divided by key: then no error adds to another's
     weight: float = 1.0  # of its own divergence, relative to that of its primitives
     rising: tuple[str, ...] = ()  # primitives that a loss can only make smaller
     ascending: tuple[str, ...] = ()  # windows whose rows begin with a time, in the order of which they came

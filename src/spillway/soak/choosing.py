@@ -192,12 +192,12 @@ class _Choosing:
         return self._pick([None, None, hopping, hopping, hopping, Decaying()])
 
     def _moved(self, kind: type[Block], own: dict[str, Any], shards: int) -> float:
-        """About how far a batch moves all shards of an operator together: a theta far off it tests nothing."""
+        """About how far a batch moves an operator, in its metric: a theta far off it tests nothing."""
         tuples = self._tuples / self._batches + 1
         if kind in (kinds.Sliding, kinds.Joined, kinds.Ripple):
             return tuples
         cells = min(self._keys, own.get("bins", own.get("slots", self._keys)))
-        shares = {"l1": 1.0, "l2": shards / cells**0.5, "max": shards / cells, "keys": shards / 5}
+        shares = {"l1": 1.0, "l2": shards / cells**0.5, "max": 1 / cells, "keys": shards / 5}
         return float(5 * tuples * min(shares[own.get("metric", "l1")], 1.0))
 
     def _protection(self, moved: float) -> Protection:

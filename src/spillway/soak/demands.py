@@ -25,10 +25,13 @@ class Demands:
     def nothing_lost(self) -> bool:
         return self.all_batches and self.theta is None
 
-    def off_max(self, *, losses: int, shards: int, decaying: bool) -> float:
-        """How far a shard may be from its shadow after so many losses that are felt (seed 002, section 3.5)."""
+    def off_max(self, *, losses: int, shards: int, maxima: int, decaying: bool) -> float:
+        """How far a shard may be from its shadow after so many losses that are felt (seed 002, section 3.5).
+
+        The errors of all shards add up, but for ``maxima`` (see ``Kept``): of these each has one worst shard.
+        """
         assert self.theta is not None
-        share = self.theta / shards
+        share = self.theta / (min(shards, maxima) if maxima else shards)
         return share * losses if decaying else share * (1 - 0.5**losses)
 
 

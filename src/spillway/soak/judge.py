@@ -8,8 +8,9 @@ operator's divergence:
     Nothing                the shard is as a shadow of the batches since its last loss
     Checkpoint             the shard is as a shadow of all batches but those between a backup and a loss, and these
                            hold less than the interval: fewer tuples than it, or batches committed within less than it
-    Approximate            d(shadow, shard) <= theta / n · (1 - 2^-k), in a decaying window theta / n · k; no sketch
-                           under ``max`` is ever too low; all keys that reach phi are reported
+    Approximate            d(shadow, shard) <= theta / n · (1 - 2^-k), in a decaying window theta / n · k, with n = 1
+                           for one primitive under ``max`` by key; no sketch under ``max`` is ever too low; all keys
+                           that reach phi are reported
     Exact, UpstreamBackup  the shard, and what it puts out, are as the shadow
     all                    without a loss that is felt, the shard and what it puts out are as the shadow
 
@@ -153,7 +154,8 @@ class Judge:
 
     def _allowed(self, memory: Memory, losses: int) -> float:
         decaying = isinstance(memory.kept.window, Decaying)
-        return memory.demands.off_max(losses=losses, shards=memory.kept.shards, decaying=decaying)
+        kept = memory.kept
+        return memory.demands.off_max(losses=losses, shards=kept.shards, maxima=kept.maxima, decaying=decaying)
 
     def _check_estimates(self, memory: Memory, batch: int, outs: list[Out], ideal: list[Out]) -> None:
         """What a sketch says of each key is never too low, and not too high by more than its counters are."""

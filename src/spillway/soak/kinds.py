@@ -51,7 +51,8 @@ class Counts(Block):
 
     def kept(self) -> list[Kept]:
         mass_of = _values if self.summed else _rows
-        return [self.keeps(rising=("counts",), mass=lambda state: sum(state["counts"].values()), mass_of=mass_of)]
+        mass = {"mass": lambda state: sum(state["counts"].values()), "mass_of": mass_of}
+        return [self.keeps(rising=("counts",), maxima=int(self.metric == "max"), **mass)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class Sketch(Block):
         compensated = "sketch" if self.metric == "max" else ""
         rising = () if compensated else ("sketch",)
         mass = {"mass": lambda state: float(state["sketch"][0].sum()), "mass_of": _values}
-        return [self.keeps(compensated=compensated, rising=rising, **mass)]
+        return [self.keeps(compensated=compensated, rising=rising, maxima=int(self.metric == "max"), **mass)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ class OwnRecent(Block):
         return making.common(graph, graph.add(recent, *streams), self.name, key="number", value="value")
 
     def kept(self) -> list[Kept]:
-        return [self.keeps()]
+        return [self.keeps(maxima=int(self.metric == "max"))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +223,7 @@ class Latest(Block):
         return making.common(graph, graph.add(join, *streams), self.name, key="word", value="latest")
 
     def kept(self) -> list[Kept]:
-        return [self.keeps()]
+        return [self.keeps(maxima=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from spillway.operators import Count, CountMin, LatestJoin, SlidingAggregate, Wo
 from spillway.operators.operator import Operator
 from spillway.operators.regression import learn, numbered
 from spillway.operators.ripple_join import RippleJoin
-from spillway.state import HashTable, KeySet, Matrix, Shard, Vector
+from spillway.state import HashTable, KeySet, Matrix, Shard, Vector, ordering
 
 _TUPLES = pa.RecordBatch.from_pydict(
     {
@@ -71,6 +71,9 @@ def _run_primitives(shard: Shard) -> None:
     numbers, words = np.arange(3), pa.array(["a", "b", "c"])
     table = HashTable(dtype="float64", metric="l2").bind(shard, "table")
     seen = KeySet(key="string").bind(shard, "seen")
+    counts, tallies = HashTable().bind(shard, "counts"), HashTable(key="string").bind(shard, "tallies")
+    # As many as go the way of a large batch.
+    many = pa.array(np.arange(max(ordering.TUPLES_MIN, ordering.CELLS_MIN)))
     vector, matrix = Vector(2).bind(shard, "vector"), Matrix(2, 2, dtype="int64").bind(shard, "matrix")
     with shard.lock():
         shard.begin(0)
@@ -78,6 +81,10 @@ def _run_primitives(shard: Shard) -> None:
         table.get(numbers)
         seen.add(words)
         seen.contains(words)
+        for _ in range(2):
+            counts.add(many, 1)
+            tallies.add(many.cast(pa.string()), 1)
+        counts.add(many, many)
         vector.add(numbers[:2], 1.0)
         matrix.set(numbers[:2], numbers[:2], 1)
         shard.settle(seq=0, tuples=3)

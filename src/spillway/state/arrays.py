@@ -15,15 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from spillway.state import kernels
-from spillway.state.kernels import CHANGED, CHUNK_CELLS, CHUNK_SHIFT, STAGED
+from spillway.state.kernels import BLOCK_CHUNKS, BLOCK_SHIFT, CHANGED, CHUNK_CELLS, CHUNK_SHIFT, GAP, WORD
 from spillway.state.memory import Region, with_slack
+from spillway.state.scratch import Scratch
 
 Int64s = npt.NDArray[np.int64]
 Payload = npt.NDArray[np.uint8]  # (chunks, CHUNK_BYTES)
 
 # Scalars of one array in the shard's header.
-COUNT, UNDO_LENGTH, UNDO_COUNT, SAVED_COUNT, ASIDE_LENGTH, ASIDE_COUNT = range(6)
-SCALARS = 6
+COUNT, UNDO_LENGTH, UNDO_COUNT, SAVED_COUNT, ASIDE_LENGTH, ASIDE_COUNT, STAGED_COUNT = range(7)
+SCALARS = 7
 
 METRICS = {"l1": kernels.L1, "l2": kernels.L2, "max": kernels.MAX}
 
@@ -117,9 +118,11 @@ class Cells:
         self._tracked = tracked
         self._live = Region(folder / f"{name}.live", np.int64)
         self._saved = Region(folder / f"{name}.saved", np.int64)
-        self._undo = Region(folder / f"{name}.undo", np.int64, columns=1 + CHUNK_CELLS)
-        self._chunks = Region(folder / f"{name}.chunks", np.int64, columns=4)
-        self._gaps = Region(folder / f"{name}.gaps", np.float64)
+        self._undo = Region(folder / f"{name}.undo", np.int64, columns=CHUNK_CELLS)
+        self._undo_ids = Region(folder / f"{name}.undo-ids", np.int64)
+        self._chunks = Region(folder / f"{name}.chunks", np.int64, columns=2)
+        self._blocks = Region(folder / f"{name}.blocks", np.float64)
+        self._staged = Region(folder / f"{name}.staged", np.int64)  # chunks of a backup whose batch is not committed
         self._fixed_count = fixed_count
         self._leader: Cells | None = None
         self._chunks_per_leader = 0
@@ -161,7 +164,8 @@ class Cells:
             self._chunks.reserve(chunks)
             if self._tracked:
                 self._saved.reserve(chunks * CHUNK_CELLS)
-                self._gaps.reserve(chunks)
+                self._blocks.reserve(-(-chunks // BLOCK_CHUNKS))
+                self._staged.reserve(chunks)
             self._live.reserve(chunks * CHUNK_CELLS)
         self._scalars[COUNT] = count
 
@@ -171,17 +175,18 @@ class Cells:
         undo_length = int(self._scalars[UNDO_LENGTH])
         undo_count_max = min(undo_count + cells.size, chunk_count(undo_length))
         if undo_count_max > len(self._undo.array):
-            self._undo.reserve(min(with_slack(undo_count_max), chunk_count(undo_length)))
-        undo_count = kernels.touch(
-            self._live.array, self._undo.array, undo_count, self._chunks.array, cells, self.epoch, undo_length
-        )
+            room = min(with_slack(undo_count_max), chunk_count(undo_length))
+            self._undo_ids.reserve(room)
+            self._undo.reserve(room)
+        live, undo, undo_ids = self._live.array, self._undo.array, self._undo_ids.array
+        undo_count = kernels.touch(live, undo, undo_ids, undo_count, self._chunks.array, cells, self.epoch, undo_length)
         self._scalars[UNDO_COUNT] = undo_count
 
-    def touched(self) -> Int64s:
-        """The cells touched in this batch, each once, in ascending order."""
+    def touched(self, scratch: Scratch) -> Int64s:
+        """The cells touched in this batch, each once, in ascending order; an array of ``scratch``."""
         # Sorting chunks rather than cells costs a sixteenth, and leaves what follows a walk through memory in order.
-        ids = np.sort(self._touched_chunks())
-        out = np.empty(ids.size * CHUNK_CELLS, np.int64)
+        ids = _ascending(self._touched_chunks())
+        out = scratch.empty(ids.size * CHUNK_CELLS, np.int64)
         found = out[: kernels.touched_cells(self._chunks.array, ids, self.epoch, out)]
         return found[: np.searchsorted(found, self.count)]  # others were given back when a sum was refused
 
@@ -219,8 +224,8 @@ class Cells:
         undo_count = int(self._scalars[UNDO_COUNT])
         grown_chunks = np.arange(length >> CHUNK_SHIFT, chunk_count(self.count), dtype=np.int64)
         self._live.array[length : self.count] = 0
-        kernels.restore(self._live.array, self._undo.array, undo_count)
-        self._settle(self._undo.array[:undo_count, 0].copy())
+        kernels.restore(self._live.array, self._undo.array, self._undo_ids.array, undo_count)
+        self._settle(self._undo_ids.array[:undo_count].copy())
         self._settle(grown_chunks)
         self._scalars[COUNT] = length
 
@@ -228,16 +233,17 @@ class Cells:
         self._settle(self._touched_chunks())
 
     def divergence(self) -> float:
-        gaps = self._gaps.array[: chunk_count(self.count)]
-        if gaps.size == 0:
-            return 0.0
+        # The last block may have chunks beyond the count, of which nothing is to be said. One that is full was made
+        # anew when it became so, because the chunk that filled it was new.
+        blocks = chunk_count(self.count) >> BLOCK_SHIFT
+        parts = np.concatenate([self._blocks.array[:blocks], self._gaps()[blocks << BLOCK_SHIFT :]])
         if self._code == kernels.MAX:
-            return float(gaps.max())
-        total = float(gaps.sum())
+            return float(parts.max(initial=0.0))
+        total = float(parts.sum())
         return float(np.sqrt(total)) if self._code == kernels.L2 else total
 
     def changed_chunks(self) -> Int64s:
-        return np.flatnonzero(self._chunks.array[: chunk_count(self.count), CHANGED])
+        return np.flatnonzero(self._chunks.array[: chunk_count(self.count), WORD] & CHANGED)
 
     def heaviest_chunks(self, goal: float) -> Int64s:
         if self._leader is not None:
@@ -246,7 +252,7 @@ class Cells:
             return changed[~np.isin(changed // self._chunks_per_leader, left_out)]
         if self._code == kernels.UNMEASURED:
             return self.changed_chunks()
-        gaps = self._gaps.array[: chunk_count(self.count)]
+        gaps = self._gaps()
         if self._code == kernels.MAX:
             return np.flatnonzero(gaps > goal)
         heaviest_first = np.argsort(-gaps, kind="stable")
@@ -265,7 +271,9 @@ class Cells:
 
     def stage(self, ids: Int64s) -> None:
         self.unstage()
-        self._chunks.array[ids, STAGED] = 1
+        if self._tracked:
+            self._staged.array[: ids.size] = ids
+            self._scalars[STAGED_COUNT] = ids.size
 
     def promote(self) -> None:
         if self._scalars[ASIDE_LENGTH]:
@@ -273,18 +281,18 @@ class Cells:
             # what was staged is not asked, because that is forgotten already if this was cut short and is repeated.
             self.adopt()
         elif self._tracked:
-            self._save(np.flatnonzero(self._chunks.array[:, STAGED]))
+            self._save(self._staged.array[: int(self._scalars[STAGED_COUNT])].copy())
 
     def adopt(self) -> None:
         if self._tracked:
             ids = self.all_chunks()
             self._saved.array[ids.size * CHUNK_CELLS :] = 0
-            self._gaps.array[ids.size :] = 0
-            self._chunks.array[ids.size :, CHANGED] = 0
+            self._chunks.array[ids.size :, GAP] = 0
+            self._chunks.array[ids.size :, WORD] &= ~CHANGED
             self._save(ids)
 
     def unstage(self) -> None:
-        self._chunks.array[:, STAGED] = 0
+        self._scalars[STAGED_COUNT] = 0
 
     def load(self, ids: Int64s, payload: Payload, count: int) -> None:
         self.resize(count)
@@ -323,7 +331,7 @@ class Cells:
         self._settle(np.arange(len(self._live.array) >> CHUNK_SHIFT, dtype=np.int64))
 
     def _touched_chunks(self) -> Int64s:
-        old = self._undo.array[: int(self._scalars[UNDO_COUNT]), 0]
+        old = self._undo_ids.array[: int(self._scalars[UNDO_COUNT])]
         new = np.arange(chunk_count(int(self._scalars[UNDO_LENGTH])), chunk_count(self.count), dtype=np.int64)
         return np.concatenate([old, new])
 
@@ -337,10 +345,20 @@ class Cells:
     def _settle(self, ids: Int64s) -> None:
         if self._tracked and ids.size:
             live, saved = self._live.array.view(self._dtype), self._saved.array.view(self._dtype)
-            kernels.settle(live, saved, self._chunks.array, self._gaps.array, ids, self._code)
+            chunks = self._chunks.array
+            kernels.settle(live, saved, chunks, chunks.view(np.float64), self._blocks.array, ids, self._code)
+
+    def _gaps(self) -> npt.NDArray[np.float64]:
+        """Each chunk's part of the divergence."""
+        return self._chunks.array.view(np.float64)[: chunk_count(self.count), GAP]
 
     def _regions(self) -> list[Region]:
-        return [self._live, self._saved, self._undo, self._chunks, self._gaps]
+        return [self._live, self._saved, self._undo, self._undo_ids, self._chunks, self._blocks, self._staged]
+
+
+def _ascending(ids: Int64s) -> Int64s:
+    """The ids in their order, in which a large batch leaves them."""
+    return ids if bool((ids[1:] >= ids[:-1]).all()) else np.sort(ids)
 
 
 def chunk_count(cells: int) -> int:

@@ -48,7 +48,7 @@ def given_numbers(who: str, numbers: Any, count: int, dtype: CellType) -> Number
             f"another dtype."
         )
     if array.ndim == 0:
-        return np.full(count, array, dtype=dtype)
+        return cast(Numbers, np.broadcast_to(array.astype(dtype), count))
     if array.size != count:
         raise StateError(f"{who} takes one number each, or one for all: {count} cells, {array.size} numbers.")
     return cast(Numbers, np.ascontiguousarray(array.ravel(), dtype=dtype))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from numba import njit
 
 from spillway.state.compiled import compiled
+from spillway.state.unaligned import load_half, load_word
 
 SHARDING_SEED = np.uint64(42)
 
@@ -51,15 +52,6 @@ def _round(lane: Any, word: Any) -> Any:
 
 
 @njit(inline="always")
-def _word(data: Any, at: int, width: int) -> Any:
-    """The little-endian unsigned integer of ``width`` bytes at ``at``."""
-    word = _U64(0)
-    for i in range(width):
-        word |= _U64(data[at + i]) << _U64(8 * i)
-    return word
-
-
-@njit(inline="always")
 def _xxh64_word(word: Any, seed: Any) -> Any:
     """XXH64 of one 8-byte word."""
     h = seed + _P5 + _U64(8)
@@ -85,10 +77,10 @@ def xxh64_bytes(data: Any, start: int, end: int, seed: Any) -> Any:
     if length >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
         while at + 32 <= end:
-            a = _round(a, _word(data, at, 8))
-            b = _round(b, _word(data, at + 8, 8))
-            c = _round(c, _word(data, at + 16, 8))
-            d = _round(d, _word(data, at + 24, 8))
+            a = _round(a, load_word(data, at))
+            b = _round(b, load_word(data, at + 8))
+            c = _round(c, load_word(data, at + 16))
+            d = _round(d, load_word(data, at + 24))
             at += 32
         h = _rotl(a, 1) + _rotl(b, 7) + _rotl(c, 12) + _rotl(d, 18)
         for lane in (a, b, c, d):
@@ -97,11 +89,11 @@ def xxh64_bytes(data: Any, start: int, end: int, seed: Any) -> Any:
         h = seed + _P5
     h += _U64(length)
     while at + 8 <= end:
-        h ^= _round(_U64(0), _word(data, at, 8))
+        h ^= _round(_U64(0), load_word(data, at))
         h = _rotl(h, 27) * _P1 + _P4
         at += 8
     if at + 4 <= end:
-        h ^= _word(data, at, 4) * _P1
+        h ^= load_half(data, at) * _P1
         h = _rotl(h, 23) * _P2 + _P3
         at += 4
     while at < end:

@@ -1,6 +1,6 @@
 """The header of a shard's folder: 64-bit words that say what the arrays beside it contain.
 
-The first words tell whose memory this is, the next ones where the shard stands, and each array has six of its own
+The first words tell whose memory this is, the next ones where the shard stands, and each array has seven of its own
 from ``Word.ARRAYS`` on (see ``arrays``). ``MAGIC`` is written last, so that a header whose maker was killed looks new.
 A word is written whole or not at all, whatever ends the process.
 """
@@ -18,7 +18,7 @@ from spillway.state.meaning import NOTE
 from spillway.state.memory import Region, memory_error
 
 MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
-FORMAT = 3
+FORMAT = 4
 NONE = -1  # no batch; as a version: empty
 NO_UNDO = -2  # there is nothing to roll back to
 NOWHERE = -(2**63)  # no seq, no window, no position: all of these may be below zero
@@ -116,13 +116,14 @@ def open_header(folder: Path, *, fingerprint: int, boot: int) -> Region:
             words[word] = value
         words[Word.MAGIC] = MAGIC
     words = header.array
-    if len(words) < _WORDS or words[Word.MAGIC] != MAGIC:
-        raise StateError(f"Folder {folder} has a file 'header' that is not the header of a shard. Use another folder.")
-    if words[Word.FORMAT] != FORMAT:
+    ours = len(words) > Word.FORMAT and words[Word.MAGIC] == MAGIC
+    if ours and words[Word.FORMAT] != FORMAT:  # which may be shorter
         raise StateError(
             f"State folder {folder} was not written by this version of Spillway (format {int(words[Word.FORMAT])}, "
             f"wanted {FORMAT}). Use another folder, or 'spillway clean' it."
         )
+    if not ours or len(words) < _WORDS:
+        raise StateError(f"Folder {folder} has a file 'header' that is not the header of a shard. Use another folder.")
     if words[Word.FINGERPRINT] != fingerprint:
         raise StateError(
             f"State folder {folder} holds the state of another graph or of operators with other settings. Use "

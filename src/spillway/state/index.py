@@ -1,6 +1,6 @@
 """Which position a key has: an open-addressing index over the keys of a table.
 
-The index holds positions and a few bits of each key (see ``kernels``) and doubles when three quarters full; it is
+The index holds positions and a few bits of each key (see ``probing``) and doubles when three quarters full; it is
 derived from the keys and is never backed up.
 """
 
@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from spillway.errors import StateMemoryError
-from spillway.state import kernels
+from spillway.state import ordering, probing
 from spillway.state.arrays import Cells
 from spillway.state.keys import Int64s, IntegerKeys, Keys, KeyType, StoredKeys, StringKeys, Wanted
+from spillway.state.scratch import Scratch
 from spillway.state.shard import Shard, ValidCounts
 
 KEYS_MAX = 2**31 - 2
@@ -52,15 +53,40 @@ class KeyIndex:
         """Keys made ready for ``insert``; those of another type are refused."""
         return self._keys.wanted(keys)
 
-    def insert(self, wanted: Wanted) -> Int64s:
+    def insert(self, wanted: Wanted, scratch: Scratch | None = None) -> Int64s:
         """The position of each key; keys not seen before are appended. Without room for all of them none is."""
-        positions = np.empty(len(wanted[0]), np.int64)
+        empty = scratch.empty if scratch is not None else np.empty
+        positions = empty(len(wanted[0]), np.int64)
         try:
             self._keys.publish(self._insert(wanted, positions))
         except StateMemoryError:
             self.forget(len(self))
             raise
         return positions
+
+    def insert_and_add_up(self, wanted: Wanted, amounts: Int64s, scratch: Scratch) -> tuple[Int64s, Int64s]:
+        """As ``insert``, with what is to be added at the positions: added up, if that is worth it and fits 64 bits.
+
+        Positions of a large batch are guessed first, and confirmed where keys lie together. A guess is wrong once in
+        2^31, or if somebody chose the keys so; then all of this batch's keys are looked up one by one.
+        """
+        before = len(self)
+        if not ordering.is_worth_it(len(wanted[0]), before):
+            return self.insert(wanted, scratch), amounts
+        positions = self._keys.likely(self._slots.array, wanted, scratch)
+        if positions is None:
+            positions = self.insert(wanted, scratch)
+            return ordering.added_up(positions, amounts, scratch, cells=len(self))
+        (numbers,) = wanted
+        if int(positions.min()) < 0:
+            new = np.flatnonzero(positions < 0)
+            positions[new] = self.insert((numbers[new],), scratch)
+        try:
+            keys = self._keys.words.room
+            return ordering.added_up(positions, amounts, scratch, cells=len(self), keys=keys, wanted=numbers)
+        except ordering.MistakenError:
+            self.forget(before)
+            return self.insert(wanted, scratch), amounts
 
     def take(self, positions: Int64s) -> pa.Array:
         """The keys at the given positions."""
@@ -69,11 +95,11 @@ class KeyIndex:
     def forget(self, count: int) -> None:
         """Drop every key at or beyond position ``count``."""
         self._keys.publish(count)
-        kernels.purge_index(self._slots.array, count)
+        probing.purge_index(self._slots.array, count)
 
     def rollback(self) -> None:
         self._slots.take_back()
-        kernels.purge_index(self._slots.array, len(self))
+        probing.purge_index(self._slots.array, len(self))
 
     def clear(self) -> None:
         if self._slots.has_aside():
@@ -115,18 +141,18 @@ class KeyIndex:
         while True:
             slots = self._slots.array
             status, start, count = self._keys.insert(slots, _load_max(len(slots)), count, wanted, start, positions)
-            if status == kernels.DONE:
+            if status == probing.DONE:
                 return count
             if count >= KEYS_MAX:
                 raise StateMemoryError(f"A table cannot hold more than {KEYS_MAX:,} keys per shard: use more shards.")
-            if status == kernels.INDEX_FULL:
+            if status == probing.INDEX_FULL:
                 self._grow(2 * len(slots), count)
             else:
                 self._keys.make_room(count, wanted, start)
 
     def _grow(self, slots: int, count: int) -> None:
         fresh = self._slots.replace(slots)
-        kernels.rebuild_index(fresh, self._keys.words.room, count)
+        probing.rebuild_index(fresh, self._keys.words.room, count)
         self._slots.adopt()
 
 

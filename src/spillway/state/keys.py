@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import InputError
-from spillway.state import kernels
+from spillway.state import kernels, probing
 from spillway.state.appended import Appended
 from spillway.state.hashing import hash_strings
+from spillway.state.scratch import Scratch
 from spillway.state.shard import Shard, ValidCounts
 
 KeyType = Literal["int64", "string"]
@@ -30,7 +31,7 @@ Wanted: TypeAlias = tuple[npt.NDArray[Any], ...]
 """Keys on their way to a kernel, one number each first: integers, or the hashes of strings, their bytes and offsets."""
 
 Progress: TypeAlias = tuple[int, int, int]
-"""How far an insertion came: its status (see ``kernels``), the key to go on with, the number of keys then."""
+"""How far an insertion came: its status (see ``probing``), the key to go on with, the number of keys then."""
 
 _STRING_SEED = np.uint64(0)
 
@@ -47,6 +48,12 @@ class StoredKeys(Protocol):
 
     def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
         """Fill in the position of each key, or -1."""
+
+    def likely(self, slots: Int32s, wanted: Wanted, scratch: Scratch) -> Int64s | None:
+        """The likely position of each key, -1 for one not there; None where a guess is no faster than to be sure.
+
+        Whoever asks for it compares the keys with ``words``, each of which is then a whole key.
+        """
 
     def insert(
         self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
@@ -80,14 +87,20 @@ class IntegerKeys:
 
     def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
         (numbers,) = wanted
-        kernels.find_integers(slots, self.words.room, numbers, positions)
+        probing.find_integers(slots, self.words.room, numbers, positions)
+
+    def likely(self, slots: Int32s, wanted: Wanted, scratch: Scratch) -> Int64s | None:
+        (numbers,) = wanted
+        positions = scratch.empty(numbers.size, np.int64)
+        probing.guess_integers(slots, numbers, positions)
+        return positions
 
     def insert(
         self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
     ) -> Progress:
         (numbers,) = wanted
         return cast(
-            Progress, kernels.insert_integers(slots, load_max, self.words.room, count, numbers, start, positions)
+            Progress, probing.insert_integers(slots, load_max, self.words.room, count, numbers, start, positions)
         )
 
     def make_room(self, count: int, wanted: Wanted, start: int) -> None:
@@ -97,7 +110,9 @@ class IntegerKeys:
         self.words.publish(count)
 
     def take(self, positions: Int64s) -> pa.Array:
-        return pa.array(self.words.room[positions])
+        out = np.empty(positions.size, np.int64)
+        kernels.gather(self.words.room, positions, out)
+        return pa.array(out)
 
     def keep(self, positions: Int64s) -> None:
         self.words.room[: len(positions)] = self.words.room[positions]
@@ -123,7 +138,10 @@ class StringKeys:
 
     def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
         hashes, data, offsets = wanted
-        kernels.find_strings(slots, self.words.room, self._ends.room, self._heap.room, hashes, data, offsets, positions)
+        probing.find_strings(slots, self._ends.room, self._heap.room, hashes, data, offsets, positions)
+
+    def likely(self, slots: Int32s, wanted: Wanted, scratch: Scratch) -> Int64s | None:
+        return None  # put in the order of the keys there, the bytes of those wanted would be as far away
 
     def insert(
         self, slots: Int32s, load_max: int, count: int, wanted: Wanted, start: int, positions: Int64s
@@ -132,7 +150,7 @@ class StringKeys:
         keys, ends, heap = self.words.room, self._ends.room, self._heap.room
         return cast(
             Progress,
-            kernels.insert_strings(slots, load_max, keys, ends, count, heap, hashes, data, offsets, start, positions),
+            probing.insert_strings(slots, load_max, keys, ends, count, heap, hashes, data, offsets, start, positions),
         )
 
     def make_room(self, count: int, wanted: Wanted, start: int) -> None:
@@ -177,7 +195,7 @@ class StringKeys:
         offsets = np.zeros(len(positions) + 1, np.int64)
         np.cumsum(ends[positions] - begins, out=offsets[1:])
         data = np.empty(int(offsets[-1]), np.uint8)
-        kernels.gather_strings(self._heap.room, ends, positions, data, offsets)
+        probing.gather_strings(self._heap.room, ends, positions, data, offsets)
         return data, offsets
 
     def _bytes(self, count: int) -> int:

@@ -27,19 +27,10 @@ from spillway.state.arrays import Cells
 from spillway.state.fitting import LEAST, MOST, CellType, Numbers
 from spillway.state.index import KeyIndex
 from spillway.state.keys import Int64s, Keys, KeyType
+from spillway.state.scratch import Scratch, borrowed
 from spillway.state.shard import Shard
 
-__all__ = [
-    "CellType",
-    "HashTable",
-    "KeySet",
-    "KeyType",
-    "Matrix",
-    "Metric",
-    "Number",
-    "Primitive",
-    "Vector",
-]
+__all__ = ["CellType", "HashTable", "KeySet", "KeyType", "Matrix", "Metric", "Number", "Primitive", "Vector"]
 
 Metric = Literal["l1", "l2", "max", "keys"]
 CELLS_MAX = 2**40
@@ -284,19 +275,21 @@ class HashTable(_Keyed):
     def add(self, keys: Keys, amounts: Any) -> None:
         """Add ``amounts`` (one each, or one for all) to the numbers of the given keys; a key may be named twice."""
         before = len(self)
-        cells, numbers = self._enter(keys, amounts)
-        live = self._values().live
-        place = kernels.add_at(live, cells, numbers)
-        if place >= 0:
-            (key,) = self._keys().take(cells[place : place + 1]).to_pylist()
-            where, had = f" for key {key!r}", int(live[cells[place]])
-            self._forget(before)
-            raise fitting.sum_refused(self._who(), where, had=had, cells=cells, numbers=numbers, place=place)
+        with borrowed() as scratch:
+            cells, numbers = self._enter(keys, amounts, scratch, added=True)
+            live = self._values().live
+            place = kernels.add_at(live, cells, numbers)
+            if place >= 0:
+                (key,) = self._keys().take(cells[place : place + 1]).to_pylist()
+                where, had = f" for key {key!r}", int(live[cells[place]])
+                self._forget(before)
+                raise fitting.sum_refused(self._who(), where, had=had, cells=cells, numbers=numbers, place=place)
 
     def set(self, keys: Keys, values: Any) -> None:
         """Give the keys these numbers (one each, or one for all); of a key named twice the last one stays."""
-        cells, numbers = self._enter(keys, values)
-        kernels.set_at(self._values().live, cells, numbers)
+        with borrowed() as scratch:
+            cells, numbers = self._enter(keys, values, scratch, added=False)
+            kernels.set_at(self._values().live, cells, numbers)
 
     def get(self, keys: Keys) -> npt.NDArray[Any]:
         """The number of each key, 0 for a key not entered."""
@@ -312,19 +305,28 @@ class HashTable(_Keyed):
 
     def updates(self) -> tuple[pa.Array, npt.NDArray[Any]]:
         """The keys touched in this batch, oldest first, and a copy of their numbers."""
-        return self._take(self._values().touched())
+        with borrowed() as scratch:
+            return self._take(self._values().touched(scratch))
 
     def _take(self, positions: Int64s) -> tuple[pa.Array, npt.NDArray[Any]]:
-        return self._keys().take(positions), self._values().live[positions]
+        numbers = np.empty(positions.size, self.dtype)
+        kernels.gather(self._values().live, positions, numbers)
+        return self._keys().take(positions), numbers
 
-    def _enter(self, keys: Keys, numbers: Any) -> tuple[Int64s, Numbers]:
-        """Positions and numbers; they may be written once this returns, and if it refuses nothing has changed."""
+    def _enter(self, keys: Keys, numbers: Any, scratch: Scratch, *, added: bool) -> tuple[Int64s, Numbers]:
+        """Positions and numbers; they may be written once this returns, and if it refuses nothing has changed.
+
+        Numbers that are to be ``added`` may come back added up, each position once.
+        """
         self._check_changing()
         index, values = self._keys(), self._values()
         wanted = index.wanted(keys)
         checked = fitting.given_numbers(self._who(), numbers, len(wanted[0]), self.dtype)
         before = len(index)
-        cells = index.insert(wanted)
+        if added and self.dtype == "int64":
+            cells, checked = index.insert_and_add_up(wanted, cast(Int64s, checked), scratch)
+        else:
+            cells = index.insert(wanted, scratch)
         try:
             values.resize(len(index))
             values.touch(cells)

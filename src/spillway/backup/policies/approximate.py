@@ -16,14 +16,14 @@ class ApproximatePolicy(Policy[Approximate]):
         return not batch.divergence <= batch.threshold  # so that NaN, which nothing bounds, is backed up
 
     def threshold(self, sharing: Sharing, *, failures: int) -> float:
-        return sharing.share(self.protection.theta, failures=failures)
+        return sharing.divergence(self.protection.theta, failures=failures)
 
     def divergence_max(self, sharing: Sharing, *, failures_in_backup: int, failures: int) -> float:
         return sum(self.threshold(sharing, failures=earlier) for earlier in range(failures_in_backup, failures))
 
     def items_max(self, sharing: Sharing, *, failures: int) -> float:
         # One receiver serves all shards, so all that it lost may have been for this one.
-        return sharing.share(self.protection.items, failures=failures - 1) * sharing.shards
+        return sharing.items(self.protection.items, failures=failures - 1) * sharing.shards
 
     @property
     def leaves_out_light_chunks(self) -> bool:
