@@ -92,6 +92,7 @@ def test_wordcount(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[
         "spark_rocksdb": [1],
     }
     assert found["kernel_tuples_per_s"]["approximate"] > found["tuples_per_s"]["approximate"]
+    assert found["limit"]["tuples_per_s"] > 0 and found["limit"]["kernel_over_limit"] > 0
 
 
 @pytest.mark.spark

@@ -13,8 +13,9 @@ import pytest
 
 from spillway.cli import clean, doctor, kept
 from spillway.cli.main import main
+from spillway.cli.output import size
 from spillway.state import folders
-from spillway.state.folders import claim, found_folders, kept_memory, make_temporary, release
+from spillway.state.folders import claim, found_folders, kept_memory, look_at, make_temporary, release
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,17 +126,20 @@ def test_a_run_is_told_what_it_keeps_and_offered_clean_when_it_is_much(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = stopped(root / "a", checkpoint=str(tmp_path), count_bytes=30_000)
-    assert kept.sentences(state) == [f"Its state stays in memory, 30.1 kB in {state}, so that it can resume."]
+    held = size(look_at(state).bytes)  # with the note of whose it is
+    assert held.startswith("30.")
+    assert kept.sentences(state) == [f"Its state stays in memory, {held} in {state}, so that it can resume."]
     monkeypatch.setattr(folders, "MUCH_BYTES", 20_000)
     _, offered = kept.sentences(state)
-    assert offered.startswith(f"Stopped runs keep 30.1 kB in {root} in all (1 folder, ")
+    assert offered.startswith(f"Stopped runs keep {held} in {root} in all (1 folder, ")
     assert "'spillway clean' removes what cannot resume, 'spillway clean --all' everything" in offered
     assert kept.sentences(root / "none") == [offered]
 
 
 def test_doctor_tells_of_it_too(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped(root / "a", count_bytes=30_000)
-    assert doctor._kept().found.startswith(f"30.1 kB in {root} in all (1 folder, ")
+    held = size(look_at(root / "a").bytes)
+    assert doctor._kept().found.startswith(f"{held} in {root} in all (1 folder, ")
     assert doctor._kept().to_do == ""
     monkeypatch.setattr(folders, "MUCH_BYTES", 20_000)
     assert "spillway clean" in doctor._kept().to_do

@@ -4,7 +4,10 @@ They are forked from one process that has everything imported, so that starting 
 """
 
 import asyncio
+import contextlib
 import multiprocessing
+import os
+import socket
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -25,6 +28,15 @@ def start(function: Callable[..., None], *arguments: Any) -> BaseProcess:
     process = CONTEXT.Process(target=function, args=arguments, daemon=True)
     process.start()
     return process
+
+
+def lasting_port() -> int:
+    """A free port that the system gives to nobody who asks for any: one who is killed finds it free again."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with contextlib.closing(socket.socket()) as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def start_receiver(folder: Path, *, port: int, items: float, unacked: float, **bounds: int) -> tuple[BaseProcess, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.kill.receiving import CONTEXT, TOKEN, send_until_killed, start, start_receiver
+from tests.kill.receiving import CONTEXT, TOKEN, lasting_port, send_until_killed, start, start_receiver
 
 from spillway.backup.thresholds import threshold
 from spillway.errors import InputError
@@ -98,7 +98,7 @@ def kill(process: BaseProcess) -> None:
 @pytest.mark.parametrize("seed", [1])
 def test_a_receiver_killed_twenty_times_loses_at_most_what_it_may(tmp_path: Path, seed: int) -> None:
     moments = generator(seed, "kills", "moments")
-    process, port = start_receiver(tmp_path, port=0, items=ITEMS, unacked=UNACKED)
+    process, port = start_receiver(tmp_path, port=lasting_port(), items=ITEMS, unacked=UNACKED)
     address = f"127.0.0.1:{port}"
     loads = [Load(address, number) for number in range(2)]
     query = Query(address)

@@ -111,6 +111,8 @@ def test_a_process_that_will_not_end_is_killed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(processes, "ENDING_S_MAX", 0.2)
     with Processes(1) as pool:
         begin(pool, deaf, tmp_path, tasks=1)
+    # The pool's own thread may have been told of the end first, and be about to note it.
+    waited_for(lambda: all(process.exitcode is not None for process in pool.started))
     assert [process.exitcode for process in pool.started] == [-signal.SIGKILL]
 
 

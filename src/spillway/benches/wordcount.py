@@ -5,7 +5,8 @@ them its own way; ours are read by tasks of ours, or by Spark for ours too (``so
 key once, so that state has its full size; they are not measured. Words of the others are chosen
 from all keys alike, or after Zipf's law, which helps Spark: it adds up frequent words before they reach the state.
 Systems take turns, in another order each repetition, each time from nothing; a figure is the median of a system's
-batches, a ratio the median over repetitions of the ratio within one.
+batches, a ratio the median over repetitions of the ratio within one. Beside them stands the limit (see ``limit``): the
+same keys counted on one core, bare and by our operator, in this process.
 """
 
 import shutil
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 from spillway.benches.bench import Bench, Notes, Tell, option
 from spillway.benches.figures import ratio_of_turns
 from spillway.benches.keyed_count_on_spark import Store, count_with_spark, stream_parquet
+from spillway.benches.limit import sides
 from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Parquet, Protection, Trace
 from spillway.operators import Count
 from spillway.records.bench import BenchRecords
@@ -70,6 +72,7 @@ class Wordcount(Bench):
         work = Path(tempfile.mkdtemp(prefix="spillway-bench-"))
         try:
             self._write_input(work / "in")
+            self._measure_limit(work / "in", notes)
             # One turn that is not noted: the JVM compiles what it runs often.
             for name in [name for name in systems if name in OURS][:1]:
                 self._turn(name, spark, work, Notes(), turn=0)
@@ -97,11 +100,22 @@ class Wordcount(Bench):
                 for name in systems
                 if name != "approximate" and "approximate" in systems
             },
+            "limit": {
+                "tuples_per_s": tuples / median(records.values("limit", "cpu_s")),
+                "kernel_over_limit": median(records.values("limit", "kernel_over_limit")),
+            },
             "kernel_tuples_per_s": {name: tuples / median(records.values(name, "kernel_s")) for name in ours},
             "backups": {name: records.values(name, "backups") for name in ours},
             "backup_bytes": {name: records.values(name, "backup_bytes") for name in ours},
             "batches_s": turns,
         }
+
+    def _measure_limit(self, folder: Path, notes: Notes) -> None:
+        files = [pq.read_table(path)["word"].combine_chunks() for path in sorted(folder.iterdir())]
+        found = sides(files[: self.fill], files[self.fill :], warm=0)
+        notes.add_all("limit", "cpu_s", found.limit_s)
+        notes.add_all("limit", "kernel_cpu_s", found.ours_s)
+        notes.add_all("limit", "kernel_over_limit", found.ratios)
 
     def _turn(self, name: str, spark: Any, work: Path, notes: Notes, *, turn: int) -> float:
         """Give one system a turn from nothing; returns its median batch."""

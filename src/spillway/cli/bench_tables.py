@@ -104,6 +104,11 @@ def _show_wordcount(found: dict[str, Any]) -> None:
         ],
     )
     _show_ratios(found)
+    limit = found["limit"]
+    PEOPLE.print(
+        f"A bare upsert on one core: {limit['tuples_per_s'] / 1e6:.1f} M tuples/s; our operator has "
+        f"{limit['kernel_over_limit']:.2f} of that."
+    )
 
 
 def _show_state(found: dict[str, Any]) -> None:
