@@ -16,8 +16,6 @@ import spillway as sw
 settings.register_profile("no-deadline", deadline=None, print_blob=True)
 settings.load_profile("no-deadline")
 
-os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments())
-
 Results = dict[str, pa.Table]
 RunGraph = Callable[..., Results]
 
@@ -60,3 +58,17 @@ def memory_sinks(graph: sw.Graph) -> list[str]:
 def in_order(table: pa.Table) -> pa.Table:
     """Rows sorted by all columns: the order in which shards put tuples out means nothing."""
     return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """End with what starts Spark, whose classes are gathered meanwhile, and of that begin with what takes longest."""
+    items.sort(key=lambda item: (_starts_spark(item), item.get_closest_marker("kill") is None))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _starts_spark(item):
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments())
+
+
+def _starts_spark(item: pytest.Item) -> bool:
+    return item.get_closest_marker("spark") is not None

@@ -14,7 +14,7 @@ from spillway.soak.schedules import ScheduleResult, run_schedule
 from spillway.soak.totals import run_some
 from spillway.state import folders
 
-CHUNKS, PER_CHUNK = 10, 20
+CHUNKS, PER_CHUNK = 6, 20
 
 
 @pytest.mark.parametrize("chunk", range(2, CHUNKS))  # test_no_fault_is_chosen_in_vain has the first two
