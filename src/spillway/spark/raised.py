@@ -24,7 +24,8 @@ _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
 _INTERRUPTION = "java.lang.InterruptedException"
 # What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
 _DIED = re.compile(
-    r"terminated with exception:\s+SQLSTATE|Stream closed|Broken pipe|Connection reset|Python worker exited unexpectedly"
+    r"terminated with exception:\s+SQLSTATE|Stream closed|Broken pipe|Connection reset|"
+    r"Python worker exited unexpectedly"
 )
 
 
