@@ -33,8 +33,6 @@ from spillway.seeds import generator
 from spillway.state.folders import default_root
 
 _SOURCE = Path(spillway.__file__).parent
-# A thread's own memory is no state, nor are compiled kernels; how either is got depends on what the process did before.
-_UNWATCHED = {str(_SOURCE / "state" / name) for name in ("scratch.py", "compiled.py")}
 _ENGINE = tuple(f"engine/{name}.py" for name in ("opened", "task", "turn", "feedback"))
 _WATCHED = ("state", "backup", "files", *_ENGINE)
 assert all((_SOURCE / watched).exists() for watched in _WATCHED), "a film of code that is not there shows nothing"
@@ -178,7 +176,7 @@ def files_below(folder: Path) -> Files:
 @cache
 def is_watched(path: str) -> bool:
     """Whether a file of code has a part in keeping state, so that its steps are crash points."""
-    return path not in _UNWATCHED and any(Path(path).is_relative_to(_SOURCE / watched) for watched in _WATCHED)
+    return any(Path(path).is_relative_to(_SOURCE / watched) for watched in _WATCHED)
 
 
 def places(frame: FrameType | None) -> tuple[str, ...]:
