@@ -33,8 +33,8 @@ from spillway.spark import session
 from spillway.spark.java import java_found
 from spillway.spark.timing import timed
 
-# A word's count may be off by 40 after any number of failures: little enough for backups to be due now and then.
-OURS: dict[str, Protection] = {"none": Nothing(), "approximate": Approximate(theta=40), "exact": Exact()}
+# A word's count may be off by 20 after any number of failures: little enough for backups to be due now and then.
+OURS: dict[str, Protection] = {"none": Nothing(), "approximate": Approximate(theta=20), "exact": Exact()}
 SPARKS: dict[str, Store] = {"spark_hdfs": "hdfs", "spark_rocksdb": "rocksdb"}
 SYSTEMS = (*OURS, *SPARKS)
 SCHEMAS = {"word": "seq bigint, word string", "int64": "seq bigint, word bigint"}
