@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser(given)
     options = parser.parse_args(given)
     # What goes wrong is told below, in a sentence; on Ctrl-C py4j would log a traceback for every call under way.
-    logging.getLogger().addHandler(logging.NullHandler())
+    logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         return int(options.main(options))
     except SpillwayError as error:

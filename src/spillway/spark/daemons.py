@@ -1,4 +1,4 @@
-"""Python processes of the driver that died between two runs: found, and told to Spark before it trips over them.
+"""Spark's Python processes: those that died are told to Spark before it trips over them, those that idle are let go.
 
 For every kind of Python work Spark keeps a *daemon*, from which it forks workers, and workers that are idle. When they
 are all killed, by a system short of memory for example, Spark notices as follows (4.3, ``PythonWorkerFactory`` and

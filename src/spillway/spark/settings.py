@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spillway.errors import GraphError
-from spillway.state.folders import default_root, found_folders, make_temporary
+from spillway.state.folders import default_root, look_at, make_temporary
 
 # Settings of a query; a query keeps those in force when it starts, so they need not stay set.
 FOR_QUERY = {
@@ -81,8 +81,8 @@ def _sockets() -> dict[str, str]:
     """
     if SparkSession.getActiveSession() is not None:
         return {}  # a session that is there stays as it is
-    for left in found_folders(default_root()):  # by processes that were killed
-        if left.path.name.startswith(_SOCKETS) and not left.in_use:
+    for left in map(look_at, default_root().glob(f"{_SOCKETS}*")):
+        if not left.in_use:  # its process was killed
             shutil.rmtree(left.path, ignore_errors=True)
     folder = make_temporary(_SOCKETS, graph="Spark's workers")
     if len(str(folder)) > _SOCKET_FOLDER_LENGTH_MAX:
