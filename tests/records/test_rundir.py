@@ -12,7 +12,7 @@ from tests.files.full_disk import files_no_larger_than
 from tests.records.progressed import progress
 
 from spillway.errors import RecordsWarning, RunError
-from spillway.records import rundir
+from spillway.records import row_log
 from spillway.records.reading import Life, life_of, read_progress
 from spillway.records.rundir import RunDirectory
 
@@ -99,7 +99,7 @@ def test_of_a_batch_recorded_twice_the_last_word_counts_and_a_recovery_is_not_fo
 
 
 def test_a_large_log_is_rewritten_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundir, "ROLL_BYTES", 100_000)
+    monkeypatch.setattr(row_log, "ROLL_BYTES", 100_000)
     directory = RunDirectory(tmp_path, graph="words")
     for batch in range(500):
         directory.add([progress(batch=batch, tuples=batch)])
@@ -109,8 +109,8 @@ def test_a_large_log_is_rewritten_small(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_records_have_a_limit_and_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundir, "ROLL_BYTES", 20_000)
-    monkeypatch.setattr(rundir, "KEPT_BYTES_MAX", 60_000)
+    monkeypatch.setattr(row_log, "ROLL_BYTES", 20_000)
+    monkeypatch.setattr(row_log, "KEPT_BYTES_MAX", 60_000)
     directory = RunDirectory(tmp_path, graph="words")
     for batch in range(3_000):
         directory.add([progress(batch=batch)])
@@ -122,7 +122,7 @@ def test_records_have_a_limit_and_the_oldest_go(tmp_path: Path, monkeypatch: pyt
 
 
 def test_many_small_parts_become_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundir, "PARTS_MAX", 5)
+    monkeypatch.setattr(row_log, "PARTS_MAX", 5)
     for batch in range(23):
         directory = RunDirectory(tmp_path, graph="words")
         directory.add([progress(batch=batch)])
@@ -152,7 +152,7 @@ def test_a_full_disk_does_not_stop_the_run_and_what_waits_is_written_later(tmp_p
 def test_what_waits_on_a_full_disk_has_a_limit_and_the_manifest_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rundir, "WAITING_ROWS_MAX", 10)
+    monkeypatch.setattr(row_log, "WAITING_ROWS_MAX", 10)
     directory = RunDirectory(tmp_path, graph="words")
     with files_no_larger_than(0):
         with pytest.warns(RecordsWarning):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -77,12 +76,6 @@ PROGRESS_SCHEMA = pa.schema(
 
 # What a recovery says of itself. A batch that is run again begins from what the recovery before it left.
 _OF_RECOVERY = ("recovered", "recovered_from", "lost_chunks", "damage", "loss_max", "loss_total_max", "recover_s")
-
-
-def progress_batch(rows: list[ShardProgress]) -> pa.RecordBatch:
-    """The records as an Arrow record batch."""
-    columns = [pa.array(map(attrgetter(field.name), rows), field.type) for field in PROGRESS_SCHEMA]
-    return pa.RecordBatch.from_arrays(columns, schema=PROGRESS_SCHEMA)
 
 
 def last_words(rows: Iterable[ShardProgress]) -> list[ShardProgress]:

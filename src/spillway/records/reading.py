@@ -14,9 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import RunError
-from spillway.files.log import Logged, read_log
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
-from spillway.records.rundir import parts_of, torn_in
+from spillway.records.row_log import read_rows
 
 ROWS_MAX = 2_000_000  # of progress: more than a page can be drawn from in a minute
 
@@ -49,18 +48,10 @@ def read_progress(path: str | Path) -> Recorded:
 
     Of a batch that was run again the last word counts. Of more than two million rows the newest are read.
     """
-    batches: list[pa.RecordBatch] = []
-    torn: list[str] = []
     if not Path(path, "progress").is_dir():
         raise RunError(f"{path} is no run directory: it has no folder progress. Name what the run was given.")
     try:
-        for part in parts_of(Path(path)):
-            logged = _read(part)
-            batches += logged.batches
-            torn += torn_in(part, logged.schema, logged.torn_bytes)
-        # An older version may have recorded fewer columns; they read as nothing having happened.
-        tables = [PROGRESS_SCHEMA.empty_table(), *(pa.Table.from_batches([batch]) for batch in batches)]
-        table = pa.concat_tables(tables, promote_options="default").select(PROGRESS_SCHEMA.names)
+        table, torn = read_rows(Path(path, "progress"), PROGRESS_SCHEMA)
     except (OSError, pa.ArrowException) as error:
         raise RunError(f"{path}: its progress cannot be read ({error}).") from error
     left_out = max(table.num_rows - ROWS_MAX, 0)
@@ -112,13 +103,6 @@ def life_of(path: Path, manifest: Mapping[str, Any]) -> Life:
         os.close(descriptor)
     # Locks are a matter of one machine: of a directory that was copied, or is shared, they say nothing.
     return Life.GONE if manifest.get("host") == platform.node() else Life.UNKNOWN
-
-
-def _read(part: Path) -> Logged:
-    try:
-        return read_log(part)
-    except FileNotFoundError:  # a run that goes on has put it together with another, which comes later
-        return Logged(schema=None, batches=(), position=0, torn_bytes=0)
 
 
 def _stretches_without(present: Sequence[int], *, first: int, last: int) -> list[tuple[int, int]]:
