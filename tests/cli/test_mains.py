@@ -42,6 +42,8 @@ def test_run(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (counts,) = found["operators"]
         # Exact: both shards in every batch.
         assert (counts["operator"], counts["backups"], counts["failures"]) == ("counts", 6, 0)
+        # The parts of a batch are told, and saving is one of them.
+        assert found["where"]["saving_s"] > 0
         assert {"manifest.json", "progress", "output", "backups", "checkpoint"} <= {*os.listdir(tmp_path / "run")}
         # The highest count of each word is the last: how often it stands in the lines.
         output = pq.read_table(tmp_path / "run" / "output").group_by("word").aggregate([("count", "max")])

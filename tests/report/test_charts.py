@@ -4,6 +4,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from spillway.errors import InputError
 from spillway.report.charts import POINTS_MAX, Group, Mark, Series, bar_chart, line_chart
 from spillway.report.drawing import Arrow, Box, draw_graph
+from spillway.report.stacked import Stack, stacked_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = """<script>alert("x")</script>&amp;'"]]>"""
@@ -192,3 +194,25 @@ def test_no_stream_passes_behind_a_box(edges: list[tuple[int, int]]) -> None:
 def test_a_graph_too_large_to_read_is_refused() -> None:
     with pytest.raises(InputError, match="301 boxes are more than 300"):
         draw_graph([Box(name=str(i)) for i in range(301)], [], title="large")
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1e6), min_size=3, max_size=3), max_size=8),
+    st.lists(names, min_size=3, max_size=3),
+    st.integers(0, 10**6),
+)
+def test_stacks_stand_on_each_other(heights: list[list[float]], layers: list[str], first: int) -> None:
+    stacks = [Stack(first + 2 * i, first + 2 * i + 1, of_stack) for i, of_stack in enumerate(heights)]
+    svg = stacked_chart(layers, stacks, title="T", x_label="batch", y_label="ms")
+    groups = [e for e in parsed(svg).iter(f"{SVG}g") if (e.get("class") or "").startswith("series")]
+    drawn = [[rect for rect in group.iter(f"{SVG}rect") if rect.get("class") == "fill"] for group in groups]
+    assert [len(of_layer) for of_layer in drawn] == [len(stacks)] * 3
+    for lower, upper in pairwise(drawn):
+        for below, above in zip(lower, upper, strict=True):
+            end = float(above.get("y", "")) + float(above.get("height", ""))
+            assert end == pytest.approx(float(below.get("y", "")), abs=0.2)
+
+
+def test_too_many_stacks_are_refused() -> None:
+    with pytest.raises(InputError, match="201 stacks are more than 200"):
+        stacked_chart(["a"], [Stack(i, i, [1.0]) for i in range(201)], title="T", x_label="x", y_label="y")

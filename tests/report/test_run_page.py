@@ -15,6 +15,7 @@ from spillway.files.log import log_bytes, read_log
 from spillway.records import reading
 from spillway.records.progress import ShardProgress
 from spillway.records.rundir import RunDirectory
+from spillway.records.times import Work, in_one_process
 from spillway.report.pages import report_page
 
 
@@ -191,3 +192,14 @@ def test_backups_that_were_made_good_are_told(tmp_path: Path) -> None:
     said = words(report_page(recorded(tmp_path / "run", rows)))
     assert "Backups were not what they should be once. Memory was whole" in said and "all of them were gone" in said
     assert "Backups made good" not in words(report_page(recorded(tmp_path / "other", rows[:3])))
+
+
+def test_the_page_shows_where_the_time_went(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path / "run", graph="words")
+    directory.add([progress(batch=batch) for batch in range(1_000)])
+    directory.add_times([in_one_process(batch, {Work.SAVING: 0.25, Work.SPARK: 0.75}) for batch in range(1_000)])
+    directory.close("finished")
+    text = report_page(tmp_path / "run")
+    assert "Where the time goes" in text and "The first 3 are left out" in text
+    assert "batch 3 to 19, saving: 250" in text
+    assert ">25.0%<" in text and ">75.0%<" in text

@@ -26,7 +26,7 @@ from spillway.errors import (
     StateMemoryError,
 )
 from spillway.files.checksums import checksum
-from spillway.records import read_progress
+from spillway.records import Work, read_progress, read_times
 from spillway.seeds import generator
 from spillway.spark import Run, run
 
@@ -167,6 +167,20 @@ def test_the_run_directory_has_every_shard_and_batch(spark: Any, tmp_path: Path)
     ]
     assert sum(progress["tuples"].to_pylist()) == BATCHES * ROWS
     assert '"ended": "finished"' in (tmp_path / "run" / "manifest.json").read_text()
+
+
+def test_the_time_of_every_batch_is_told_in_parts_that_add_up(spark: Any, tmp_path: Path) -> None:
+    with run(build(sw.Exact()), spark, backups=tmp_path / "b", directory=tmp_path / "run") as running:
+        running.wait()
+    times = running.times()
+    assert [one.batch for one in times] == list(range(running.batches))
+    assert read_times(tmp_path / "run") == times
+    for one in times:
+        assert sum(one.of(work) for work in Work) == pytest.approx(one.total_s)
+        assert all(one.of(work) > 0 for work in Work), one
+    # A shard's backup is saved while other parts wait, and two of them at most side by side.
+    saved_s = sum(row.backup_s for row in running.records())
+    assert saved_s / 2 <= sum(one.saving_s for one in times) * 1.01
 
 
 def test_settings_of_the_session_are_put_back(spark: Any, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from spillway.benches.limit import sides
 from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Parquet, Protection, Trace
 from spillway.operators import Count
 from spillway.records.bench import BenchRecords
+from spillway.records.times import Work
 from spillway.seeds import generator
 from spillway.spark import session
 from spillway.spark.java import java_found
@@ -105,6 +106,7 @@ class Wordcount(Bench):
                 "kernel_over_limit": median(records.values("limit", "kernel_over_limit")),
             },
             "kernel_tuples_per_s": {name: tuples / median(records.values(name, "kernel_s")) for name in ours},
+            "where_s": {name: {str(work): median(records.values(name, f"{work}_s")) for work in Work} for name in ours},
             "backups": {name: records.values(name, "backups") for name in ours},
             "backup_bytes": {name: records.values(name, "backup_bytes") for name in ours},
             "batches_s": turns,
@@ -133,6 +135,8 @@ class Wordcount(Bench):
                 timing = timed(graph, spark, backups=place / "backups", skip=self.fill)
                 batches_s = timing.batches_s
                 notes.add_all(name, "kernel_s", timing.kernel_s, turn=turn)
+                for part in Work:
+                    notes.add_all(name, f"{part}_s", [batch.of(part) for batch in timing.times], turn=turn)
                 notes.add(name, "backups", timing.backups, turn=turn)
                 notes.add(name, "backup_bytes", timing.backup_bytes, turn=turn)
             notes.add_all(name, "batch_s", batches_s, turn=turn)

@@ -13,6 +13,7 @@ from spillway.cli.live import watch
 from spillway.cli.numbers import count, seed
 from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
 from spillway.cli.protection import FORMS, parse_protection
+from spillway.cli.where import show_where, where_json
 from spillway.errors import GraphError
 from spillway.graph import Parquet
 from spillway.graph.protections import Exact
@@ -44,6 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fault", help=f"strike an operator: {FAULTS}")
     parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
+    parser.add_argument("--where", action="store_true", help="show where the time of a batch goes, part by part")
     parser.add_argument("--draw", action="store_true", help="print the graph and stop")
 
 
@@ -107,6 +109,7 @@ def main(options: argparse.Namespace) -> int:
                 "batches": running.batches,
                 "last_batch": running.committed(),
                 "operators": [asdict(summary) for summary in progress],
+                "where": where_json(running.times()),
                 "promises": promised.as_json(),
                 "state": str(running.state),
                 "state_bytes": look_at(running.state).bytes,
@@ -115,6 +118,8 @@ def main(options: argparse.Namespace) -> int:
         )
         return 0
     _show(app.name, running, elapsed_s)
+    if options.where:
+        show_where(running.times())
     PEOPLE.print(f"Output, records and backups are in {directory}; the same --directory again resumes.", soft_wrap=True)
     for sentence in sentences(running.state):
         PEOPLE.print(sentence, soft_wrap=True)

@@ -19,6 +19,7 @@ from spillway.engine.numbering import Numbering, check_numbers
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
+from spillway.engine.stopwatch import Stopwatch, saving_s
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
@@ -30,6 +31,7 @@ from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 from spillway.records.summary import OperatorSummary, summarise
+from spillway.records.times import BatchTimes, Work, in_one_process
 from spillway.state.folders import claim, make_temporary, wipe
 
 
@@ -76,6 +78,7 @@ class LocalRun:
         self.batch = batch
         """The batch that comes next."""
         self._records: list[ShardProgress] = []
+        self._times: list[BatchTimes] = []
         self._backups = backups
         self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._clock = clock or SystemClock()
@@ -111,22 +114,28 @@ class LocalRun:
         """The next batch; false if there is none. One that raises is the next again."""
         if self.batch >= self.batches:
             return False
+        watch = Stopwatch(Work.APPLYING, self._clock)
         progress: list[ShardProgress] = []
-        leaving, ranges = self._first_stage()
+        leaving, ranges = self._first_stage(watch)
         for stage in self._stages[1:]:
-            arriving = exchange(self._graph, stage, leaving)
+            with watch.on(Work.DIVIDING):
+                arriving = exchange(self._graph, stage, leaving)
             leaving = []
             for index, tuples in enumerate(arriving):
                 leaving += self._apply(stage, index, tuples, progress)
-        self._outlets.write(
-            {
-                name: LocalOutput(pa.Table.from_batches([out for edge, out in leaving if edge.node == name], schema))
-                for name, schema in self._outlets.schemas.items()
-            },
-            batch=self.batch,
-        )
+        with watch.on(Work.WRITING):
+            self._outlets.write(
+                {
+                    name: LocalOutput(
+                        pa.Table.from_batches([out for edge, out in leaving if edge.node == name], schema)
+                    )
+                    for name, schema in self._outlets.schemas.items()
+                },
+                batch=self.batch,
+            )
         self._reach.note(progress, ranges)
         self._records += progress
+        self._times.append(in_one_process(self.batch, watch.stopped(saving_s=saving_s(progress))))
         self.batch += 1
         return True
 
@@ -142,6 +151,10 @@ class LocalRun:
     def progress(self) -> list[OperatorSummary]:
         """Backups, divergence, failures, per operator."""
         return summarise(self._records)
+
+    def times(self) -> list[BatchTimes]:
+        """Where the time of every batch so far went."""
+        return list(self._times)
 
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""
@@ -166,7 +179,7 @@ class LocalRun:
             opened.close()
         self._open.clear()
 
-    def _first_stage(self) -> tuple[list[Leaving], list[SourceRange]]:
+    def _first_stage(self, watch: Stopwatch) -> tuple[list[Leaving], list[SourceRange]]:
         leaving: list[Leaving] = []
         ranges: list[SourceRange] = []
         partition = 0  # numbered within the batch over all sources, as Spark does
@@ -177,7 +190,8 @@ class LocalRun:
                 piece = open_piece(feed, number)
                 numbers = Numbering(source, batch=self.batch, part=partition, name=piece.name, ordered=True)
                 task = self._make_task(self._stages[0], partition, reads={name: numbers})
-                leaving += task.run((source.name, source.columns_of(batch)) for batch in piece.batches)
+                arriving = ((source.name, source.columns_of(batch)) for batch in piece.batches)
+                leaving += task.run(watch.over(Work.READING, arriving))
                 of_source += task.ranges
                 partition += 1
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=self.batch))

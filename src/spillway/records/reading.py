@@ -16,6 +16,7 @@ import pyarrow as pa
 from spillway.errors import RunError
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
 from spillway.records.row_log import read_rows
+from spillway.records.times import TIMES_SCHEMA, BatchTimes
 
 ROWS_MAX = 2_000_000  # of progress: more than a page can be drawn from in a minute
 
@@ -60,6 +61,17 @@ def read_progress(path: str | Path) -> Recorded:
     # A row that is there twice was being put together with others when its writer was killed.
     repeated = len(set(written)) - len(rows)
     return Recorded(rows=tuple(rows), repeated=repeated, torn=tuple(torn), left_out=left_out)
+
+
+def read_times(path: str | Path) -> list[BatchTimes]:
+    """Where the time of every batch went, by batch; none of a run that did not say so. Of more than two million the
+    newest are read."""
+    try:
+        table, _ = read_rows(Path(path, "times"), TIMES_SCHEMA)
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"{path}: its times cannot be read ({error}).") from error
+    newest = {row["batch"]: BatchTimes(**row) for row in table.slice(max(table.num_rows - ROWS_MAX, 0)).to_pylist()}
+    return [newest[batch] for batch in sorted(newest)]
 
 
 def holes(rows: Iterable[ShardProgress]) -> dict[str, list[tuple[int, int]]]:

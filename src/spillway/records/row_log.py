@@ -46,11 +46,14 @@ class RowLog:
         self._log: Log | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
-    def add(self, rows: Sequence[Any]) -> None:
-        """Write rows, objects with an attribute for each column; they are in the file when this returns."""
+    def add(self, rows: Sequence[Any]) -> bool:
+        """Write rows, objects with an attribute for each column, and those that wait; true if there were any.
+
+        They are in the file when this returns.
+        """
         self._waiting += rows
         if not self._waiting:
-            return
+            return False
         columns = [pa.array(map(attrgetter(field.name), self._waiting), field.type) for field in self._schema]
         try:
             self._append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
@@ -62,6 +65,7 @@ class RowLog:
         self._waiting = []
         if self._log is not None and self._log.bytes >= ROLL_BYTES:
             self._roll(self._log)
+        return True
 
     def close(self) -> None:
         """Make what was added durable."""

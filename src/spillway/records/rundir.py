@@ -2,6 +2,7 @@
 
 manifest.json          format, graph, settings, versions, machine, how it ended
 progress/part-N.log    one row per shard and batch (``records.progress``), appended with every batch (``row_log``)
+times/part-N.log       one row per batch: where its time went (``records.times``)
 progress/.lock         locked as long as the run's process lives
 
 Killing the driver loses no row it was given. A power cut may lose those of the last minutes, since parts are made
@@ -31,6 +32,7 @@ from spillway.errors import RecordsWarning, RunError
 from spillway.files.durable import write_whole
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
 from spillway.records.row_log import WAITING_ROWS_MAX, RowLog
+from spillway.records.times import TIMES_SCHEMA, BatchTimes
 
 FORMAT = 1
 
@@ -46,6 +48,7 @@ class RunDirectory:
         self._lock: int | None = None
         try:
             self._progress = RowLog(path / "progress", PROGRESS_SCHEMA)
+            self._times = RowLog(path / "times", TIMES_SCHEMA)
         except OSError as error:
             raise RunError(f"Run directory {path} cannot be made ({error.strerror}). Name another.") from error
         before = _drivers_before(path)
@@ -54,6 +57,7 @@ class RunDirectory:
             self._lock = _locked(path / "progress" / ".lock")
             self._write_manifest("running")
             self._progress.tidy()
+            self._times.tidy()
         except OSError as error:
             raise RunError(
                 f"Run directory {path} cannot be written ({error.strerror}). Make room or name another."
@@ -61,24 +65,32 @@ class RunDirectory:
 
     def add(self, rows: Sequence[ShardProgress]) -> None:
         """Write the rows of a batch; they are in the file when this returns, unless the disk fails (see above)."""
-        try:
-            self._progress.add(rows)
-        except OSError as error:
-            self._warn(error)
-            return
-        self._failing = False
+        self._add(self._progress, rows)
+
+    def add_times(self, rows: Sequence[BatchTimes]) -> None:
+        """The same for where the time of batches went."""
+        self._add(self._times, rows)
 
     def close(self, ended: str) -> None:
         """Write what waits and how the run ended, durably."""
         self.add([])
+        self.add_times([])
         try:
             self._progress.close()
+            self._times.close()
             self._write_manifest(ended)
         except OSError as error:
             self._warn(error)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _add(self, log: RowLog, rows: Sequence[ShardProgress] | Sequence[BatchTimes]) -> None:
+        try:
+            if log.add(rows):
+                self._failing = False
+        except OSError as error:
+            self._warn(error)
 
     def _warn(self, error: OSError) -> None:
         """Say once, until the disk takes something again, that it takes nothing."""

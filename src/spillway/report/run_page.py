@@ -10,10 +10,11 @@ from typing import Any
 
 from spillway.backup.spread import OWN, total_max
 from spillway.records.progress import ShardProgress
-from spillway.records.reading import Life, Recorded, holes, life_of, read_progress
+from spillway.records.reading import Life, Recorded, holes, life_of, read_progress, read_times
 from spillway.records.summary import summarise
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
 from spillway.report.page import Section, Value, page, table
+from spillway.report.time_spent import time_spent
 
 _POINTS_MAX = 300  # of one line
 _STRETCHES_MAX = 20  # of batches without a record, told one by one
@@ -39,6 +40,7 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
             *_promised(manifest),
             *_bounds(rows),
             _saved(rows),
+            *time_spent(read_times(path)),
             *_failures(rows),
             *_mended(rows),
             _about(manifest),

@@ -8,7 +8,7 @@ the next stage. Behind the last one it is a sink; there, tuples go no further th
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from spillway.engine.parquet_folder import ParquetFolder, ParquetPart
 from spillway.engine.payload import Part, unpack
 from spillway.engine.task import Leaving
 from spillway.graph.nodes import Edge
+from spillway.records.times import Work
 
 PLACE, PAYLOAD = "place", "payload"
 ROWS = f"{PLACE} int, {PAYLOAD} binary"
@@ -31,6 +32,8 @@ Row = tuple[int, pa.Buffer]
 class Departure(Protocol):
     """Where what leaves a task goes."""
 
+    work: ClassVar[Work]  # what of a batch's time it takes
+
     def rows(self, leaving: Iterable[Leaving], *, batch: int) -> Iterator[Row]:
         """Each place with some bytes for it."""
 
@@ -38,6 +41,8 @@ class Departure(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToStage:
     """To the tasks of the next stage. The channel of an edge is its number among those that arrive there."""
+
+    work: ClassVar[Work] = Work.DIVIDING
 
     placings: Mapping[Edge, Placing]
 
@@ -62,6 +67,8 @@ class Destination:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToSinks:
     """To the sinks: carried, written here (then the bytes are the name of a file), or dropped."""
+
+    work: ClassVar[Work] = Work.WRITING
 
     destinations: Mapping[Edge, Destination]
 

@@ -33,6 +33,8 @@ from spillway.records.progress import ShardProgress, last_words
 from spillway.records.ranges import SourceRange
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
+from spillway.records.times import BatchTimes, TaskTimes
+from spillway.spark.clocking import Clocking
 from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.offsets import next_batch
@@ -108,6 +110,7 @@ class Run:
         """How many batches this run has run."""
         self._rows: list[ShardProgress] = []
         self._lock = threading.Lock()
+        self._clocking = Clocking()
         self._reported = spark.sparkContext.accumulator([], _Rows())
         self._taken = 0
         self._closed = False
@@ -127,6 +130,7 @@ class Run:
                     promises=promises(self._graph).as_json(),
                 )
             self._query = self._start(spark, trigger or _default_trigger(self._graph))
+            self._clocking.follow(self._query)
         except BaseException as error:
             self._places.give_up()
             if self._directory is not None:
@@ -214,6 +218,10 @@ class Run:
         """Backups, divergence, failures, per operator."""
         return summarise(self.records())
 
+    def times(self) -> list[BatchTimes]:
+        """Where the time of every batch went that is over (the last 100,000)."""
+        return self._clocking.times()
+
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""
         return self._outlets.result(sink)
@@ -256,12 +264,14 @@ class Run:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         with written_down(), interrupted_shortly():
-            self._sinks.write(self._compiled.leaving(frame), batch=batch)
-            self._take_reports(batch)
+            self._note_times()
+            writing_s = self._sinks.write(self._compiled.leaving(frame), batch=batch)
+            self._clocking.note(batch, self._take_reports(batch), writing_s=writing_s)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
 
-    def _take_reports(self, batch: int) -> None:
+    def _take_reports(self, batch: int) -> list[TaskTimes]:
+        """What tasks have reported goes into the records; returns how long they took."""
         reported = self._reported.value
         fresh = reported[self._taken :]
         # A task that was tried again has reported again.
@@ -280,6 +290,12 @@ class Run:
             del self._rows[:-_PROGRESS_MAX]
         if self._directory is not None:
             self._directory.add(newest)
+        return [row for row in fresh if isinstance(row, TaskTimes)]
+
+    def _note_times(self) -> None:
+        settled = self._clocking.settle()
+        if self._directory is not None:
+            self._directory.add_times(settled)
 
     def _close(self, ended: str) -> None:
         if self._closed:
@@ -288,6 +304,7 @@ class Run:
         with suppress(BackupError):  # only how far sources were read would be older in it
             self._reach.write()
         self._places.release()
+        self._note_times()
         if self._directory is not None:
             self._directory.close(ended)
 

@@ -1,5 +1,6 @@
 """What leaves a graph on Spark: carried to the driver, given to a DataFrame, or written where it is."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
@@ -32,8 +33,8 @@ class SparkSinks:
         self._names = [edge.node for edge in edges]  # by place
         self._as_frames = [place for place, sink in enumerate(sinks.values()) if _wants_frame(sink)]
 
-    def write(self, rows: DataFrame, *, batch: int) -> None:
-        """Run a batch, once, and give every sink its part."""
+    def write(self, rows: DataFrame, *, batch: int) -> float:
+        """Run a batch, once, and give every sink its part; returns the seconds that sinks took here."""
         if self._as_frames:
             rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -46,7 +47,9 @@ class SparkSinks:
                 name: SparkOutput(rows, place, arrived[place], self._outlets.schemas[name])
                 for place, name in enumerate(self._names)
             }
+            began_s = time.monotonic()
             self._outlets.write(outputs, batch=batch)
+            return time.monotonic() - began_s
         finally:
             if self._as_frames:
                 rows.unpersist()

@@ -12,9 +12,11 @@ from pyspark import TaskContext
 
 from spillway.backup.keeper import Observer
 from spillway.backup.reach import reach_of
+from spillway.clock import SystemClock
 from spillway.engine.feedback import Mailbox
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
+from spillway.engine.stopwatch import Stopwatch, saving_s
 from spillway.engine.task import Arriving, Equipment, Task
 from spillway.errors import RunError
 from spillway.graph.checked import CheckedGraph
@@ -25,6 +27,7 @@ from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
+from spillway.records.times import TaskTimes, Work
 from spillway.spark.leaving import Departure, as_batches, from_batch
 
 # Shards stay mapped in a worker from batch to batch: a fresh mapping pays a page fault for every page it touches.
@@ -32,7 +35,7 @@ _OPEN: OrderedDict[tuple[str, str, int], OpenOperator] = OrderedDict()
 _OPEN_MAX = 64
 
 
-Reported = ShardProgress | SourceRange
+Reported = ShardProgress | SourceRange | TaskTimes
 """What a task tells the driver."""
 
 
@@ -63,7 +66,9 @@ class ReadFrame:
         at, source = _whereabouts(), self.source
         numbers = Numbering(source, batch=at.batch, part=at.index, name=f"part {at.index}", ordered=False)
         arriving = ((source.name, pa.RecordBatch.from_arrays(batch.columns, schema=source.schema)) for batch in batches)
-        return _run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
+        return _run_stage(
+            self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving, watch=_watch()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +81,15 @@ class ReadPieces:
     leaving: Departure
 
     def __call__(self, piece: int | TakenFile) -> Iterator[pa.RecordBatch]:
+        watch = _watch()
         at, source = _whereabouts(), self.source
-        opened = source.open(piece)
+        with watch.on(Work.READING):
+            opened = source.open(piece)
         numbers = Numbering(source, batch=at.batch, part=opened.number, name=opened.name, ordered=True)
         arriving = ((source.name, source.columns_of(batch)) for batch in opened.batches)
-        return _run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
+        return _run_stage(
+            self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving, watch=watch
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +101,9 @@ class StageTask:
     leaving: Departure
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arriving = self._arriving(batches)
         return _run_stage(
-            self.context, self.stage, _whereabouts(), self._arriving(batches), reads={}, leaving=self.leaving
+            self.context, self.stage, _whereabouts(), arriving, reads={}, leaving=self.leaving, watch=_watch()
         )
 
     def _arriving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Arriving]:
@@ -128,8 +138,9 @@ def _run_stage(
     *,
     reads: Mapping[str, Numbering],
     leaving: Departure,
+    watch: Stopwatch,
 ) -> Iterator[pa.RecordBatch]:
-    """What leaves one task of a stage, as rows; what it did is reported to the driver."""
+    """What leaves one task of a stage, as rows; what it did, and how long it took, is reported to the driver."""
     equipment = Equipment(
         graph=context.graph,
         operators=context.operators,
@@ -137,9 +148,18 @@ def _run_stage(
         open_items=partial(open_items, graph=context.graph, backups=context.backups),
         mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
     )
-    task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads)
-    yield from as_batches(leaving.rows(task.run(arriving), batch=at.batch))
-    context.report([*task.progress, *task.ranges])
+    with watch.on(Work.APPLYING):
+        task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads)
+    arrived = watch.over(Work.READING if stage.index == 0 else Work.CARRYING, arriving)
+    rows = leaving.rows(watch.over(Work.APPLYING, task.run(arrived)), batch=at.batch)
+    yield from as_batches(watch.over(leaving.work, rows))
+    parts = watch.stopped(saving_s=saving_s(task.progress))
+    times = TaskTimes(batch=at.batch, stage=stage.index, index=at.index, began_s=watch.began_s, parts=parts)
+    context.report([*task.progress, *task.ranges, times])
+
+
+def _watch() -> Stopwatch:
+    return Stopwatch(Work.CARRYING, SystemClock())
 
 
 def open_shard(context: RunContext, stage: Stage, operator: Operator, index: int) -> OpenOperator:

@@ -14,6 +14,7 @@ from spillway.files.durable import write_whole
 from spillway.graph.feeds import Generator, Trace
 from spillway.graph.graph import Graph
 from spillway.records.progress import ShardProgress
+from spillway.records.times import BatchTimes
 from spillway.spark import run
 
 
@@ -23,6 +24,7 @@ class Timing:
 
     batches_s: list[float]
     records: list[ShardProgress]  # of those batches
+    times: list[BatchTimes]  # of those batches
 
     @property
     def batch_s(self) -> float:
@@ -65,7 +67,9 @@ def timed(graph: Graph, spark: Any, *, backups: Path, skip: int) -> Timing:
         running.wait()
     lengths_s = [end - start for start, end in pairwise(ends_s)]
     return Timing(
-        batches_s=lengths_s[max(skip - 1, 0) :], records=[row for row in running.records() if row.batch >= skip]
+        batches_s=lengths_s[max(skip - 1, 0) :],
+        records=[row for row in running.records() if row.batch >= skip],
+        times=[row for row in running.times() if row.batch >= skip],
     )
 
 
