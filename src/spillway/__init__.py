@@ -47,7 +47,7 @@ from spillway.graph.growing import files  # isort: skip
 if TYPE_CHECKING:
     from spillway import inject, model, san, score
     from spillway.receiver import Sender
-    from spillway.spark import Run, received, run, session
+    from spillway.spark import Run, received, run, session, session_settings
 
 __version__ = "0.1.0"
 
@@ -98,13 +98,14 @@ __all__ = [
     "san",
     "score",
     "session",
+    "session_settings",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Load Spark only for those who run on it, and the receiver, models and campaigns for those who ask: the rest
     starts at once."""
-    if name in ("Run", "received", "run", "session"):
+    if name in ("Run", "received", "run", "session", "session_settings"):
         return getattr(import_module("spillway.spark"), name)
     if name == "Sender":
         return import_module("spillway.receiver").Sender

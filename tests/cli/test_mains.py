@@ -159,6 +159,35 @@ def test_doctor(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert list(root.iterdir()) == []
 
 
+def test_doctor_says_what_sessions_of_ones_own_lack(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "java_found", lambda: Java(fine=True, found="java, Java 17"))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+    def own_sessions(*words: str, status: int = 0) -> dict[str, Any]:
+        (finding,) = (
+            one for one in told(capsys, "doctor", *words, status=status)["findings"] if "of your own" in one["what"]
+        )
+        return finding
+
+    without = own_sessions()
+    assert without["found"].startswith("2 of 3 settings for speed are not set")
+    assert "spark.python.unix.domain.socket.enabled=true" in without["to_do"] and "40 ms" in without["to_do"]
+    conf = tmp_path / "spark-defaults.conf"
+    conf.write_text("# ours\n\nspark.python.daemon.module = spillway.spark.daemon\nspark.python.worker.reuse false\n")
+    assert own_sessions()["found"].startswith("2 of 3")
+    assert "spark.python.worker.reuse=true every task starts" in own_sessions()["to_do"]
+    conf.write_text("spark.python.daemon.module\tspillway.spark.daemon\nspark.python.unix.domain.socket.enabled: true")
+    assert own_sessions() == {
+        "what": "Spark sessions of your own",
+        "fine": True,
+        "found": f"all that makes batches quick is set in {conf}",
+        "to_do": "",
+    }
+    assert own_sessions("--conf", str(tmp_path / "none"), status=1)["found"] == f"there is no file {tmp_path / 'none'}"
+
+
 # -- soak -------------------------------------------------------------------------------------------------------------
 
 

@@ -2,14 +2,19 @@
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.padding import Padding
 
 from spillway.cli.kept import amount, offer
 from spillway.cli.output import PEOPLE, print_json, size
 from spillway.spark.java import java_found
+from spillway.spark.settings import FOR_SPEED, missing_settings
 from spillway.state.folders import default_root, kept_memory
 
 _PACKAGES = ("pyspark", "pyarrow", "numpy", "numba", "pandas", "fsspec", "xxhash", "rich")
@@ -27,11 +32,17 @@ class Finding:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """No options of its own."""
+    parser.add_argument(
+        "--conf",
+        type=Path,
+        metavar="FILE",
+        help="settings of your own Spark sessions, as in spark-defaults.conf (default: the one Spark would read)",
+    )
 
 
 def main(options: argparse.Namespace) -> int:
     findings = [_python(), *map(_package, _PACKAGES), _java(), _shared_memory(), _kept(), _cores(), _kernel_cache()]
+    findings += _own_sessions(options.conf)
     fine = all(finding.fine for finding in findings)
     if options.json:
         print_json({"fine": fine, "findings": [asdict(finding) for finding in findings]})
@@ -40,7 +51,7 @@ def main(options: argparse.Namespace) -> int:
         mark = "[green]ok[/]     " if finding.fine else "[red]missing[/]"
         PEOPLE.print(f"{mark}  {finding.what}: {finding.found}")
         if finding.to_do:
-            PEOPLE.print(f"         {finding.to_do}")
+            PEOPLE.print(Padding(finding.to_do, (0, 0, 0, 9)))
     PEOPLE.print("All is well." if fine else "Something is missing; see above.")
     return 0 if fine else 1
 
@@ -91,3 +102,34 @@ def _kernel_cache() -> Finding:
     if place:
         return Finding("Compiled kernels", True, f"cached in {place}")
     return Finding("Compiled kernels", True, "cached beside the sources, where that is writable")
+
+
+def _own_sessions(named: Path | None) -> list[Finding]:
+    """What Spark sessions lack that are made without ``sw.session()``; they run all the same, only slower."""
+    conf = named or _defaults()
+    what = "Spark sessions of your own"
+    if named is not None and not named.is_file():
+        return [Finding(what, False, f"there is no file {named}", "Name a file like spark-defaults.conf.")]
+    settings = _read_conf(conf) if conf is not None else {}
+    where = f"set in {conf}" if conf is not None else "no spark-defaults.conf, so Spark's defaults"
+    missing = missing_settings(settings)
+    if not missing:
+        return [Finding(what, True, f"all that makes batches quick is {where}")]
+    told = " ".join(f"Without {one.name}={one.value} {one.costs}" for one in missing)
+    to_do = f"{told} sw.session() sets them; for a session you build yourself, sw.session_settings() has them."
+    return [Finding(what, True, f"{len(missing)} of {len(FOR_SPEED)} settings for speed are not set ({where})", to_do)]
+
+
+def _defaults() -> Path | None:
+    """The file that Spark reads its settings from, if there is one."""
+    folder, home = os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME")
+    place = Path(folder) if folder else Path(home, "conf") if home else None
+    conf = place / "spark-defaults.conf" if place is not None else None
+    return conf if conf is not None and conf.is_file() else None
+
+
+def _read_conf(path: Path) -> dict[str, str]:
+    """Names and values, parted by blanks, ``=`` or ``:`` as Spark takes them."""
+    lines = (line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}

@@ -2,6 +2,6 @@
 
 from spillway.spark.receiving import received
 from spillway.spark.running import Run, run
-from spillway.spark.settings import session
+from spillway.spark.settings import session, session_settings
 
-__all__ = ["Run", "received", "run", "session"]
+__all__ = ["Run", "received", "run", "session", "session_settings"]

@@ -4,8 +4,9 @@ import atexit
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -36,11 +37,43 @@ FOR_LOCAL_CHECKPOINT = {
     ),
 }
 
-# Settings of a session that we make ourselves; they cannot be changed later.
+_SOCKETS_ENABLED = "spark.python.unix.domain.socket.enabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting that makes batches quicker and cannot be changed once a session is there."""
+
+    name: str
+    value: str
+    default: str  # Spark's own
+    costs: str  # what going without costs, a sentence
+
+
+FOR_SPEED = (
+    Setting(
+        name="spark.python.daemon.module",
+        value="spillway.spark.daemon",
+        default="pyspark.daemon",
+        costs="every Python worker loads numba and Spillway by itself, over a second each, and after every task looks "
+        "for garbage among all of it: a tenth of a second for each shard of each batch.",
+    ),
+    Setting(
+        name="spark.python.worker.reuse",
+        value="true",
+        default="true",
+        costs="every task starts a Python worker of its own, and maps its shard's memory anew.",
+    ),
+    Setting(
+        name=_SOCKETS_ENABLED,
+        value="true",
+        default="false",
+        costs="Spark and Python wait for each other's delayed acknowledgements: some 40 ms for every stage of a batch.",
+    ),
+)
+
+# Settings of a session that we make ourselves, beside those.
 FOR_SESSION = {
-    # Importing numba and loading compiled kernels takes each Python worker over a second: do it once, then fork.
-    "spark.python.daemon.module": "spillway.spark.daemon",
-    "spark.python.worker.reuse": "true",
     # Nothing here needs to be reachable from other machines.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -66,7 +99,7 @@ def session(*, master: str | None = None, app: str = "spillway", ui: bool = Fals
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master or f"local[{cores},4]").appName(app)
-    for name, value in {**FOR_SESSION, **_sockets(), "spark.ui.enabled": str(ui).lower(), **settings}.items():
+    for name, value in {**FOR_SESSION, **session_settings(), "spark.ui.enabled": str(ui).lower(), **settings}.items():
         builder = builder.config(name.replace("__", "."), value)
     spark = builder.getOrCreate()
     # What stops a run is raised in the driver, in one sentence; Spark's log would say it four times over, at length.
@@ -74,22 +107,36 @@ def session(*, master: str | None = None, app: str = "spillway", ui: bool = Fals
     return spark
 
 
-def _sockets() -> dict[str, str]:
-    """Have Spark and its Python workers talk through sockets in a folder that only this user can enter.
+def session_settings() -> dict[str, str]:
+    """What a Spark session of one's own should be built with, so that a batch costs no more than in ``sw.session()``.
 
-    Over TCP each waits for the other's delayed acknowledgements, some 40 ms for every stage of a small batch.
+    Spark and its Python workers then talk through sockets in a folder that only this user can enter, which is made by
+    this call and removed when the process ends. Once a session is there nothing of this can be set any more.
     """
     if SparkSession.getActiveSession() is not None:
         return {}  # a session that is there stays as it is
+    return {**{setting.name: setting.value for setting in FOR_SPEED}, **_sockets()}
+
+
+def missing_settings(found: Mapping[str, str]) -> list[Setting]:
+    """Those that batches would be quicker with, of a session that has these settings.
+
+    >>> [setting.name for setting in missing_settings({"spark.python.daemon.module": "spillway.spark.daemon"})]
+    ['spark.python.unix.domain.socket.enabled']
+    """
+    return [setting for setting in FOR_SPEED if found.get(setting.name, setting.default) != setting.value]
+
+
+def _sockets() -> dict[str, str]:
     for left in map(look_at, default_root().glob(f"{_SOCKETS}*")):
         if not left.in_use:  # its process was killed
             shutil.rmtree(left.path, ignore_errors=True)
     folder = make_temporary(_SOCKETS, graph="Spark's workers")
     if len(str(folder)) > _SOCKET_FOLDER_LENGTH_MAX:
         shutil.rmtree(folder, ignore_errors=True)
-        return {}
+        return {_SOCKETS_ENABLED: "false"}
     atexit.register(_leave, folder)
-    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
+    return {"spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def _leave(folder: Path) -> None:
