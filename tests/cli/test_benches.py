@@ -109,14 +109,20 @@ def test_batch(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.spark
 def test_af(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    size = ("--tuples-per-batch", "200", "--batches", "1", "--repetitions", "1")
+    size = ("--tuples-per-batch", "200", "--batches", "1", "--repetitions", "1", "--slow-ms", "1")
     found = ran(capsys, tmp_path / "af", "af", "--workload", "wordcount", *size)["workloads"]["wordcount"]
     assert found["tuples_per_batch"] == 200
-    assert [*found["tuples_per_s"]] == [*MODES]
+    slow = [f"{mode}-slow" for mode in MODES[1:]]
+    assert [*found["tuples_per_s"]] == [*MODES, *slow]
+    assert {"approximate_over_upstream", "approximate-slow_over_upstream-slow", "approximate-slow_over_none"} <= {
+        *found["ratio"]
+    }
     assert found["paper"]["approximate_over_none"] == pytest.approx(0.979, abs=1e-3)
     # What each mode makes durable is not a matter of speed: two shards, one counted batch.
-    assert found["backups"] == {"none": [0], "minibatch": [2], "upstream": [0], "approximate": [0]}
-    assert [mode for mode in MODES if found["item_bytes"][mode][0] > 0] == ["minibatch", "upstream"]
+    backups = {"none": [0], "minibatch": [2], "upstream": [0], "approximate": [0]}
+    assert found["backups"] == backups | {f"{mode}-slow": backups[mode] for mode in MODES[1:]}
+    items = [mode for mode, written in found["item_bytes"].items() if written[0] > 0]
+    assert items == ["minibatch", "upstream", "minibatch-slow", "upstream-slow"]
     assert found["protecting_share"]["minibatch"] > found["protecting_share"]["none"]
 
 

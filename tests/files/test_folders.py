@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.backup.bench import KilledError
 
+from spillway.files import folders
 from spillway.files.folders import Folder, LocalFolder, RemoteFolder, open_folder
 from spillway.soak.faulty_files import FaultyFiles, Trap
 
@@ -34,6 +35,20 @@ def test_a_local_address_is_opened_as_local_files(tmp_path: Path) -> None:
     assert isinstance(open_folder("memory://somewhere"), RemoteFolder)
     assert open_folder(f"file://{tmp_path}", "a", "b").place == str(tmp_path / "a" / "b")
     assert "somewhere/a/b" in open_folder("memory://somewhere", "a", "b").place
+
+
+def test_a_slow_folder_is_a_local_one_that_waits_after_every_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(folders.time, "sleep", waited.append)
+    slow = open_folder(f"slow://2ms{tmp_path}", "a")
+    slow.write("one", b"1")
+    slow.write("two", b"2")
+    assert waited == [0.002, 0.002]
+    assert slow.names() == ["one", "two"]
+    assert LocalFolder(tmp_path / "a").read("two") == b"2"
+    assert slow.place == str(tmp_path / "a")
 
 
 @pytest.mark.parametrize("root", ["/a", "/a/", "/a//b/../c", "/a b#c:d", "/a~", "/", "here", "file:///a"])

@@ -8,6 +8,9 @@ A batch on Spark takes far longer than its operators do, and varies by more than
 costs is also measured where it arises: *protecting* is the part of a batch in which the slowest shard makes state or
 items durable. (An operator without state tells nothing here: its items are made durable where they are read.)
 
+Disks of one machine are quick. With ``slow_ms`` all protections that write also take turns on a folder whose every
+durable write takes so much longer, as a disk elsewhere would: *slow*.
+
 Input is made once per workload and lies in shared memory. It can be read again, so approximate fault tolerance keeps no
 items here: what a receiver in front of it costs is measured by ``bench receiver`` and ``reproduce af``.
 """
@@ -21,7 +24,7 @@ from statistics import median
 from typing import Any, ClassVar, Protocol
 
 from spillway.benches.bench import Bench, Notes, Tell, option
-from spillway.benches.figures import ratio_of_turns
+from spillway.benches.figures import median_interval, ratio_of_turns
 from spillway.errors import GraphError
 from spillway.graph import Discard, Generator, Graph, Trace
 from spillway.graph.protections import Protection
@@ -61,6 +64,7 @@ class Af(Bench):
     tuples_per_batch: int = option(0, "tuples in a batch (default: as each workload says)", least=0)
     batches: int = option(5, "measured batches a turn")
     repetitions: int = option(3, "turns of every protection")
+    slow_ms: int = option(0, "also with so many ms more for every durable write, as on a disk elsewhere", least=0)
     seed: int = option(1, "of the input", least=0)
 
     def __post_init__(self) -> None:
@@ -88,6 +92,7 @@ class Af(Bench):
     def summary(records: BenchRecords) -> dict[str, Any]:
         return {
             "modes": records.about["modes"],
+            "slow_ms": records.settings["slow_ms"],
             "workloads": {name: _summary(records, name, about) for name, about in records.about["workloads"].items()},
             "repetitions": records.settings["repetitions"],
         }
@@ -104,28 +109,48 @@ class Af(Bench):
             made = workload.generator(seed=self.seed, batches=WARM + self.batches, tuples_per_batch=tuples)
             feed = in_memory(made, memory / "in")
             # Not noted: the JVM compiles what it runs often.
-            _turn(workload, feed, "none", spark, disk, Notes(), subject=name, turn=0)
+            _turn(workload, feed, "none", spark, disk, Notes(), subject=name, turn=0, slow_ms=0)
+            runs = [(mode, mode, 0) for mode in self.modes]
+            if self.slow_ms:
+                runs += [(slow(mode), mode, self.slow_ms) for mode in self.modes if mode != "none"]
             for turn in range(self.repetitions):
-                first = turn % len(self.modes)
+                first = turn % len(runs)
                 rates: dict[str, float] = {}
-                for mode in (*self.modes[first:], *self.modes[:first]):
-                    batch_s = _turn(workload, feed, mode, spark, disk, notes, subject=f"{name}/{mode}", turn=turn)
-                    rates[mode] = tuples / batch_s / 1e6
-                told = ", ".join(f"{mode} {rates[mode]:.2f}" for mode in self.modes)
+                for called, mode, slow_ms in runs[first:] + runs[:first]:
+                    subject = f"{name}/{called}"
+                    batch_s = _turn(
+                        workload, feed, mode, spark, disk, notes, subject=subject, turn=turn, slow_ms=slow_ms
+                    )
+                    rates[called] = tuples / batch_s / 1e6
+                told = ", ".join(f"{called} {rates[called]:.2f}" for called, _, _ in runs)
                 tell(f"{name}, repetition {turn + 1}: M tuples/s: {told}")
         finally:
             shutil.rmtree(memory, ignore_errors=True)
             shutil.rmtree(disk, ignore_errors=True)
 
 
+def slow(mode: str) -> str:
+    """What a protection is called where its writes are slow."""
+    return f"{mode}-slow"
+
+
 def _turn(
-    workload: Workload, feed: Trace, mode: str, spark: Any, disk: Path, notes: Notes, *, subject: str, turn: int
+    workload: Workload,
+    feed: Trace,
+    mode: str,
+    spark: Any,
+    disk: Path,
+    notes: Notes,
+    *,
+    subject: str,
+    turn: int,
+    slow_ms: int,
 ) -> float:
     """Run a workload once under a protection; returns its median batch."""
     place = new_folder(disk)
     try:
         graph = workload.graph(feed, workload.protection(mode), sink=Discard())
-        timing = timed(graph, spark, backups=place, skip=WARM)
+        timing = timed(graph, spark, backups=f"slow://{slow_ms}ms{place}" if slow_ms else place, skip=WARM)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     notes.add_all(subject, "batch_s", timing.batches_s, turn=turn)
@@ -138,12 +163,17 @@ def _turn(
 
 def _summary(records: BenchRecords, name: str, about: dict[str, Any]) -> dict[str, Any]:
     """The figures of one workload."""
-    modes = records.about["modes"]
+    at_hand = records.about["modes"]
+    slow_modes = [slow(mode) for mode in at_hand if mode != "none"] if records.settings["slow_ms"] else []
+    modes = [*at_hand, *slow_modes]
     turns = {mode: records.turns(f"{name}/{mode}", "batch_s") for mode in modes}
+    pairs = [("approximate", mode) for mode in at_hand] + [
+        (slow("approximate"), mode) for mode in ("none", *slow_modes)
+    ]
     ratios = {
-        f"approximate_over_{mode}": ratio_of_turns(turns[mode], turns["approximate"])
-        for mode in modes
-        if mode != "approximate"
+        f"{one}_over_{other}": ratio_of_turns(turns[other], turns[one])
+        for one, other in pairs
+        if one != other and one in turns
     }
     counts = {
         measure: {mode: records.values(f"{name}/{mode}", measure) for mode in modes}
@@ -156,6 +186,7 @@ def _summary(records: BenchRecords, name: str, about: dict[str, Any]) -> dict[st
             mode: about["tuples_per_batch"] / median(records.values(f"{name}/{mode}", "batch_s")) for mode in modes
         },
         "ratio": {of: median(each) for of, each in ratios.items()},
+        "ratio_interval": {of: median_interval(each) for of, each in ratios.items()},
         "ratio_of_each_turn": ratios,
         "protecting_share": {mode: _protecting_share(records, f"{name}/{mode}") for mode in modes},
         **counts,

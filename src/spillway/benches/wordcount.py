@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spillway.benches.bench import Bench, Notes, Tell, option
-from spillway.benches.figures import ratio_of_turns
+from spillway.benches.figures import median_interval, ratio_of_turns
 from spillway.benches.keyed_count_on_spark import Store, count_with_spark, stream_parquet
 from spillway.benches.limit import sides
 from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Parquet, Protection, Trace
@@ -92,15 +92,17 @@ class Wordcount(Bench):
         ours = [name for name in systems if name in OURS]
         tuples = records.settings["tuples_per_batch"]
         turns = {name: records.turns(name, "batch_s") for name in systems}
+        ratios = {
+            f"approximate_over_{name}": ratio_of_turns(turns[name], turns["approximate"])
+            for name in systems
+            if name != "approximate" and "approximate" in systems
+        }
         given = ("tuples_per_batch", "keys", "key_type", "words", "source", "sink", "repetitions")
         return {
             **{name: records.settings[name] for name in given},
             "tuples_per_s": {name: tuples / median(records.values(name, "batch_s")) for name in systems},
-            "ratio": {
-                f"approximate_over_{name}": median(ratio_of_turns(turns[name], turns["approximate"]))
-                for name in systems
-                if name != "approximate" and "approximate" in systems
-            },
+            "ratio": {of: median(each) for of, each in ratios.items()},
+            "ratio_interval": {of: median_interval(each) for of, each in ratios.items()},
             "limit": {
                 "tuples_per_s": tuples / median(records.values("limit", "cpu_s")),
                 "kernel_over_limit": median(records.values("limit", "kernel_over_limit")),

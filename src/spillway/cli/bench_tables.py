@@ -56,20 +56,24 @@ def _show_af(found: dict[str, Any]) -> None:
                 [
                     mode,
                     f"{of_one['tuples_per_s'][mode] / 1e6:.3f}",
-                    "" if mode == "approximate" else f"{of_one['ratio'][f'approximate_over_{mode}']:.2f}x",
+                    _approximate_over(of_one, mode),
                     f"{of_one['protecting_share'][mode]:.1%}",
-                    f"{paper[mode]:,g}",
+                    f"{paper[mode]:,g}" if mode in paper else "",
                     f"{median(of_one['backups'][mode]):g}",
                     size(median(of_one["backup_bytes"][mode])),
                     size(median(of_one["item_bytes"][mode])),
                 ]
-                for mode in found["modes"]
+                for mode in of_one["tuples_per_s"]
             ],
         )
-        PEOPLE.print(
-            f"approximate over none: {of_one['ratio']['approximate_over_none']:.3f} (paper: "
-            f"{paper['approximate_over_none']:.3f})"
-        )
+        _show_ratios(of_one)
+        PEOPLE.print(f"approximate over none in the paper: {paper['approximate_over_none']:.3f}")
+
+
+def _approximate_over(of_one: dict[str, Any], mode: str) -> str:
+    """How many times as fast approximate is, where its writes are as quick or slow."""
+    approximate = "approximate-slow" if mode.endswith("-slow") else "approximate"
+    return "" if mode == approximate else f"{of_one['ratio'][f'{approximate}_over_{mode}']:.2f}x"
 
 
 def _show_receiver(found: dict[str, Any]) -> None:
@@ -154,8 +158,11 @@ def _show_model(found: dict[str, Any]) -> None:
 
 
 def _show_ratios(found: dict[str, Any]) -> None:
+    intervals = found.get("ratio_interval", {})
     for name, ratio in found["ratio"].items():
-        PEOPLE.print(f"{name.replace('_', ' ')}: {ratio:.2f}")
+        low, high = intervals.get(name, (ratio, ratio))
+        between = f" ({low:.2f} to {high:.2f})" if low < high else ""
+        PEOPLE.print(f"{name.replace('_', ' ')}: {ratio:.2f}{between}")
 
 
 def _show_batch(found: dict[str, Any]) -> None:

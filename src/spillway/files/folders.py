@@ -2,16 +2,23 @@
 
 On a local file system a file is written under a temporary name, synced, renamed, and the folder synced. Anywhere else
 fsspec writes it under a temporary name and moves it. Names are never reused, so a reader sees the whole file or none.
+
+``slow://2ms/path`` is the local folder ``/path``, every write of which takes 2 ms longer: a stand-in for disks that are
+further away, to see what they would cost.
 """
 
 import contextlib
 import errno
 import os
+import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from spillway.files.durable import UNFINISHED, make_folder, write_whole
+
+_SLOW = re.compile(r"slow://(\d{1,5})ms(/.+)")
 
 
 class Folder(Protocol):
@@ -41,6 +48,8 @@ def open_folder(root: str, *parts: str) -> Folder:
     if root.startswith("/") and "::" not in root and "://" not in root:
         # What fsspec would say too; only what needs it loads it.
         return LocalFolder(Path(root, *parts))
+    if slow := _SLOW.fullmatch(root):
+        return SlowFolder(Path(slow[2], *parts), delay_s=int(slow[1]) / 1000)
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 
@@ -83,6 +92,18 @@ class LocalFolder:
             return os.listdir(self._folder)
         except FileNotFoundError:
             return []
+
+
+class SlowFolder(LocalFolder):
+    """A local folder whose writes are durable some time later than they would be."""
+
+    def __init__(self, folder: Path, *, delay_s: float) -> None:
+        super().__init__(folder)
+        self._delay_s = delay_s
+
+    def write(self, name: str, data: Any) -> None:
+        super().write(name, data)
+        time.sleep(self._delay_s)
 
 
 @contextlib.contextmanager

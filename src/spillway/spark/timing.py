@@ -55,7 +55,7 @@ class Timing:
         return sum(row.item_bytes for row in self.records)
 
 
-def timed(graph: Graph, spark: Any, *, backups: Path, skip: int) -> Timing:
+def timed(graph: Graph, spark: Any, *, backups: str | Path, skip: int) -> Timing:
     """Run a graph to its end; the first ``skip`` batches are not counted."""
     ends_s: list[float] = []
 
