@@ -30,7 +30,9 @@ def test_schedules(chunk: int) -> None:
     assert sum(result.losses for result in results) > PER_CHUNK
 
 
-@pytest.mark.parametrize("seed", [10027, 10168, 11205, 200207, 400755, 401061, 401616, 401635, 402019, 402106, 602617])
+@pytest.mark.parametrize(
+    "seed", [10027, 10168, 11205, 200207, 400755, 401061, 401616, 401635, 402019, 402106, 602617, 7700483]
+)
 def test_schedules_that_broke_something_once(seed: int) -> None:
     run_schedule(seed)
 

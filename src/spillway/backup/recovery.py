@@ -97,6 +97,9 @@ class Recovery:
             return None
         records = [record for record in found.records if record.batch < found.failed_in]
         in_backup = records[-1].failures if records else 0
+        if in_backup >= found.failures:
+            # Spark went back to a batch before the recovery and ran it again, from where nothing had been lost yet.
+            return None
         forgotten = records[-1].standing.forgotten if records else 0
         bound = self._promise.divergence_max(
             failures_in_backup=in_backup - forgotten, failures=found.failures - forgotten
