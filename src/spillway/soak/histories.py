@@ -1,0 +1,200 @@
+"""Random histories of hosts and shards: the placement as it is, everything around it a few lines of pretence.
+
+Hosts come, go, are slow and come back with or without their memory; drivers die and go on from the table they wrote;
+tasks that were forgotten wake up and write. What a shard holds is only which batches it contains, so that it is plain
+what is right: after a batch that counts, its owner's memory contains every batch up to it, and if that memory is gone,
+the backups that count contain every one up to the last that was backed up, and nothing that was never committed.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from spillway.protocols.fencing import Fence, Mark, counting, fence_for
+from spillway.protocols.placement import Decision, Owner, Placement, Shard, Wish
+from spillway.protocols.placement_rules import RuleBrokenError, Watched
+
+_BATCHES = 12
+_OPERATORS = ("a", "b")
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What one host has of one shard: the epoch it was filled in, and the last batch it contains."""
+
+    epoch: int
+    batch: int
+
+
+@dataclass(slots=True)
+class _Stored:
+    """What the backup store has of one shard."""
+
+    backups: set[Mark] = field(default_factory=set)
+    fences: list[Fence] = field(default_factory=list)
+    rightful: set[Mark] = field(default_factory=set)  # of backups: by one who was the owner, of a batch that counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """A task that was forgotten and will wake."""
+
+    shard: Shard
+    owner: Owner
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived:
+    """What a history came to."""
+
+    moves: int
+    recoveries: int
+    woken: int
+    gave_up: bool
+
+
+def live(seed: int) -> Lived:
+    """One history; raises ``RuleBrokenError``, with its seed, if something must not have happened."""
+    history = _History(Random(seed))
+    try:
+        return history.run()
+    except RuleBrokenError as error:
+        raise RuleBrokenError(f"History {seed}: {error}") from error
+
+
+class _History:
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._hosts = [f"h{i}" for i in range(random.randint(1, 4))]
+        self._wishes = {
+            name: Wish(shards=random.randint(1, 3), delay_max_s=random.choice([0.0, 5.0, 60.0])) for name in _OPERATORS
+        }
+        self._rebalance = random.random() < 0.5
+        self._living = set(self._hosts)
+        self._memory: dict[tuple[str, Shard], _Memory] = {}
+        self._store: dict[Shard, _Stored] = {}
+        self._slow: list[_Slow] = []
+        self._now_s = 0.0
+        self._committed = -1
+        self._backed_up: dict[Shard, int] = {}  # by whoever owned it then, in a batch that counts
+        self._table: dict[Shard, Owner] = {}  # durable
+        self._moves = self._recoveries = self._woken = 0
+        self._watched = self._begin()
+
+    def run(self) -> Lived:
+        for batch in range(_BATCHES):
+            decision = self._until_decided()
+            if decision.give_up:
+                return self._lived(gave_up=True)
+            self._apply(batch, decision)
+        return self._lived(gave_up=False)
+
+    def _lived(self, *, gave_up: bool) -> Lived:
+        return Lived(moves=self._moves, recoveries=self._recoveries, woken=self._woken, gave_up=gave_up)
+
+    def _begin(self) -> Watched:
+        placement = Placement(self._wishes, owners=self._table, rebalance=self._rebalance, alone_max_s=100.0)
+        return Watched(placement)
+
+    # -- before a batch -----------------------------------------------------------------------------------------------
+
+    def _until_decided(self) -> Decision:
+        """What happens between two batches, until the next begins."""
+        while True:
+            for _ in range(self._random.randint(0, 2)):
+                self._happen()
+            placement = self._watched.placement
+            placement.seen(self._living, now_s=self._now_s)
+            decision = self._watched.decide(now_s=self._now_s)
+            self._take_over(decision)
+            self._table = dict(placement.owners)
+            if decision.wait_until_s is None:
+                return decision
+            # Either the time is up, or something else happens before.
+            self._now_s += self._random.choice([1.0, decision.wait_until_s - self._now_s])
+
+    def _happen(self) -> None:
+        host = self._random.choice(self._hosts)
+        placement = self._watched.placement
+        match self._random.randrange(9):
+            case 0 | 1:
+                self._living.discard(host)  # its memory stays for now
+            case 2:
+                self._living.discard(host)
+                for place in [place for place in self._memory if place[0] == host]:
+                    del self._memory[place]
+            case 3 | 4:
+                self._living.add(host)
+            case 5:
+                if len(self._hosts) < 6:
+                    self._hosts.append(f"h{len(self._hosts)}")
+                    self._living.add(self._hosts[-1])
+            case 6 if self._table:
+                placement.ask(self._random.choice(sorted(self._table)), host)
+            case 7:
+                placement.drain(host) if self._random.random() < 0.3 else None
+            case 8:
+                self._watched = self._begin()  # the driver died: the table is all that it knows
+        self._now_s += self._random.random() * 3
+
+    def _take_over(self, decision: Decision) -> None:
+        """What new owners do first. One that dies meanwhile has done less, so nothing hangs on all of it."""
+        for move in decision.moves:
+            self._moves += 1
+            before = self._memory.get((move.source, move.shard))
+            whole = before is not None and before.epoch == move.to.epoch - 1 and before.batch == self._committed
+            if move.hand_over and whole and self._random.random() < 0.9:
+                self._memory[move.to.host, move.shard] = _Memory(move.to.epoch, self._committed)
+            if self._random.random() < 0.3 and self._committed >= 0:
+                # A task of the batch before did not know; it will write when it wakes.
+                owner = Owner(move.source, move.to.epoch - 1)
+                self._slow.append(_Slow(move.shard, owner, self._committed + self._random.randint(0, 1)))
+
+    # -- a batch ------------------------------------------------------------------------------------------------------
+
+    def _apply(self, batch: int, decision: Decision) -> None:
+        for shard, owner in self._watched.placement.owners.items():
+            self._wake()
+            stored = self._store.setdefault(shard, _Stored())
+            if owner.epoch and all(fence.epoch != owner.epoch for fence in stored.fences):
+                stored.fences.append(fence_for(owner.epoch, stored.backups, stored.fences, batch=batch))
+            memory = self._memory.get((owner.host, shard))
+            if memory is None or memory.epoch != owner.epoch:
+                memory = self._recover(shard, owner, stored, batch)
+            if memory.batch != batch - 1:
+                raise RuleBrokenError(f"{shard} of {owner} holds batch {memory.batch} before batch {batch}.")
+            memory.batch = batch
+            if self._random.random() < 0.4:
+                stored.backups.add(Mark(owner.epoch, batch))
+                stored.rightful.add(Mark(owner.epoch, batch))
+                self._backed_up[shard] = batch
+        self._committed = batch
+        self._now_s += 1.0
+
+    def _recover(self, shard: Shard, owner: Owner, stored: _Stored, batch: int) -> _Memory:
+        """Memory that is the state of the last backup that counts, and then all of what was lost since."""
+        count = [mark for mark in counting(stored.backups, stored.fences) if mark.batch < batch]
+        wrongful = set(count) - stored.rightful
+        if wrongful:
+            raise RuleBrokenError(f"{shard}: {wrongful} count, and nobody who was the owner wrote them.")
+        reaches = max((mark.batch for mark in count), default=-1)
+        if batch and reaches < self._backed_up.get(shard, -1):
+            raise RuleBrokenError(f"{shard}: batch {self._backed_up[shard]} was backed up, {reaches} is what counts.")
+        self._recoveries += batch > 0
+        self._watched.placement.recovered(shard[0], seconds=self._random.random() * 3)
+        made = self._memory[owner.host, shard] = _Memory(owner.epoch, batch - 1)
+        return made
+
+    def _wake(self) -> None:
+        """A forgotten task writes, wherever it was."""
+        if not self._slow or self._random.random() < 0.7:
+            return
+        slow = self._slow.pop(self._random.randrange(len(self._slow)))
+        self._woken += 1
+        stored, mark = self._store.setdefault(slow.shard, _Stored()), Mark(slow.owner.epoch, slow.batch)
+        stored.backups.add(mark)
+        if all(fence.epoch <= mark.epoch for fence in stored.fences) and mark.batch <= self._committed:
+            stored.rightful.add(mark)  # nobody has taken over yet, and its batch counts: it is what it says
+        memory = self._memory.get((slow.owner.host, slow.shard))
+        if memory is not None and memory.epoch == slow.owner.epoch:
+            memory.batch = slow.batch  # of its own epoch, which no longer is the owner's
