@@ -18,10 +18,10 @@ from spillway.benches.model import Model
 from spillway.benches.receiver import ReceiverBench
 from spillway.benches.state import State
 from spillway.benches.wordcount import Wordcount
-from spillway.cli.bench_tables import show, show_comparison
+from spillway.cli.bench_tables import told, told_comparison
 from spillway.cli.directories import run_directory
 from spillway.cli.numbers import whole
-from spillway.cli.output import PEOPLE, PROGRESS, print_json
+from spillway.cli.output import PEOPLE, PROGRESS, markdown, print_json, tell
 from spillway.clock import SystemClock
 from spillway.errors import RunError
 from spillway.model import Faults, Technique, build
@@ -60,9 +60,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         for option in options_of(bench):
             _add_option(command, option)
         command.add_argument("--directory", type=Path, help="where its records go (default: a new one in runs/)")
-        command.set_defaults(records=partial(_run, bench))
+        command.set_defaults(records=partial(_run, bench), markdown=False)
     command = _add_command(names, "show", SHOW)
     command.add_argument("directory", type=Path, metavar="DIRECTORY", help="where the bench left its records")
+    command.add_argument("--markdown", action="store_true", help="as a document has it, with the command")
     command.set_defaults(records=lambda options: read_bench(options.directory))
 
 
@@ -85,15 +86,30 @@ def main(options: argparse.Namespace) -> int:
             }
         )
         return 0
-    show(records.bench, summary)
+    items = [*told(records.bench, summary)]
     if comparison is not None:
-        show_comparison(comparison, options.against)
+        items += told_comparison(comparison, options.against)
+    if options.markdown:
+        print(f"`./run spillway {_command(records)}`:\n\n{markdown(items)}")
+        return 0
+    tell(items)
     PEOPLE.print(
         f"{records.seconds:.0f} s. Samples are in {options.directory}; spillway bench show {options.directory} tells "
         f"this again.",
         soft_wrap=True,
     )
     return 0
+
+
+def _command(records: BenchRecords) -> str:
+    """The words that ran a bench: what was not said is as it always is."""
+    words = ["bench", records.bench]
+    for option in options_of(BENCHES[records.bench]):
+        value = records.settings.get(option.name, option.default)
+        several = isinstance(option.default, tuple)
+        if (tuple(value) if several else value) != option.default:
+            words += [f"--{option.name.replace('_', '-')}", ",".join(map(str, value)) if several else str(value)]
+    return " ".join(words)
 
 
 def _run(bench: type[Bench], options: argparse.Namespace) -> BenchRecords:

@@ -1,23 +1,24 @@
 """The tables of a bench, from its summary."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from spillway.benches.figures import Comparison
-from spillway.cli.output import PEOPLE, print_table, rate, size
+from spillway.cli.output import Told, rate, size
+from spillway.records.times import Work
 
 
-def show(bench: str, summary: dict[str, Any]) -> None:
-    """Print what a bench found, for people."""
-    _SHOWN[bench](summary)
+def told(bench: str, summary: dict[str, Any]) -> Iterator[Told | str]:
+    """What a bench found, for people."""
+    return _TOLD[bench](summary)
 
 
-def show_comparison(comparison: Comparison, against: Path) -> None:
-    """Print the ratios of medians, and what else differs."""
+def told_comparison(comparison: Comparison, against: Path) -> Iterator[Told | str]:
+    """The ratios of medians, and what else differs."""
     words = {True: "apart", False: "overlap", None: "too few"}
-    print_table(
+    yield Told(
         f"Against {against}: medians",
         ["what", "measure", "now", "before", "now / before", "95 % intervals"],
         [
@@ -34,13 +35,13 @@ def show_comparison(comparison: Comparison, against: Path) -> None:
     )
     for differences in (comparison.settings, comparison.about, comparison.machine):
         for name, (now, before) in differences.items():
-            PEOPLE.print(f"Not the same: {name} is {now}, was {before}.", markup=False, soft_wrap=True)
+            yield f"Not the same: {name} is {now}, was {before}."
 
 
-def _show_af(found: dict[str, Any]) -> None:
+def _af(found: dict[str, Any]) -> Iterator[Told | str]:
     for name, of_one in found["workloads"].items():
         paper = of_one["paper"]
-        print_table(
+        yield Told(
             f"{name}: {of_one['tuples_per_batch']:,} tuples a batch, theta {of_one['theta']:,g}",
             [
                 "protection",
@@ -66,8 +67,8 @@ def _show_af(found: dict[str, Any]) -> None:
                 for mode in of_one["tuples_per_s"]
             ],
         )
-        _show_ratios(of_one)
-        PEOPLE.print(f"approximate over none in the paper: {paper['approximate_over_none']:.3f}")
+        yield from _ratios(of_one)
+        yield f"approximate over none in the paper: {paper['approximate_over_none']:.3f}"
 
 
 def _approximate_over(of_one: dict[str, Any], mode: str) -> str:
@@ -76,8 +77,8 @@ def _approximate_over(of_one: dict[str, Any], mode: str) -> str:
     return "" if mode == approximate else f"{of_one['ratio'][f'{approximate}_over_{mode}']:.2f}x"
 
 
-def _show_receiver(found: dict[str, Any]) -> None:
-    print_table(
+def _receiver(found: dict[str, Any]) -> Iterator[Told | str]:
+    yield Told(
         "A receiver on one core",
         ["format", "items a second", "lowest", "highest"],
         [
@@ -85,15 +86,15 @@ def _show_receiver(found: dict[str, Any]) -> None:
             for name, rates in found["samples"].items()
         ],
     )
-    PEOPLE.print(
+    yield (
         f"{found['lost']:,} of {found['sent']:,} items lost, none taken twice; {found['saved_items']:,} were made "
         f"durable."
     )
 
 
-def _show_wordcount(found: dict[str, Any]) -> None:
+def _wordcount(found: dict[str, Any]) -> Iterator[Told | str]:
     ours = found["kernel_tuples_per_s"]
-    print_table(
+    yield Told(
         f"Counting {found['tuples_per_batch']:,} tuples a batch into {found['keys']:,} keys",
         ["system", "M tuples/s", "in the kernel", "backups a turn", "written a turn"],
         [
@@ -107,16 +108,24 @@ def _show_wordcount(found: dict[str, Any]) -> None:
             for name, per_s in found["tuples_per_s"].items()
         ],
     )
-    _show_ratios(found)
+    yield Told(
+        "Where the time of a batch goes, ms",
+        ["system", *(work.label for work in Work), "together"],
+        [
+            [name, *(f"{1000 * where[work]:.0f}" for work in Work), f"{1000 * sum(where.values()):.0f}"]
+            for name, where in found["where_s"].items()
+        ],
+    )
+    yield from _ratios(found)
     limit = found["limit"]
-    PEOPLE.print(
+    yield (
         f"A bare upsert on one core: {limit['tuples_per_s'] / 1e6:.1f} M tuples/s; our operator has "
         f"{limit['kernel_over_limit']:.2f} of that."
     )
 
 
-def _show_state(found: dict[str, Any]) -> None:
-    print_table(
+def _state(found: dict[str, Any]) -> Iterator[Told | str]:
+    yield Told(
         f"A batch touching {found['touched']:,} keys",
         ["keys in the table", "ms a batch", "ms in the shard", "memory over raw"],
         [
@@ -129,17 +138,17 @@ def _show_state(found: dict[str, Any]) -> None:
             for keys, batch_s in found["batch_s"].items()
         ],
     )
-    _show_ratios(found)
+    yield from _ratios(found)
 
 
-def _show_model(found: dict[str, Any]) -> None:
+def _model(found: dict[str, Any]) -> Iterator[Told | str]:
     called = {
         "spillway": "spillway",
         "simpy_net": "simpy, the same net",
         "simpy_operators": "simpy, a process per operator",
     }
     completions = {"spillway": rate(found["events_per_s"]["line"])}
-    print_table(
+    yield Told(
         f"A line of {found['operators']} operators, one core",
         ["", "completions", "model seconds per second", "stored per model second"],
         [
@@ -148,37 +157,37 @@ def _show_model(found: dict[str, Any]) -> None:
         ],
     )
     streams = {name: per_s for name, per_s in found["events_per_s"].items() if name != "line"}
-    PEOPLE.print("bargain discovery: " + ", ".join(f"{name} {rate(per_s)}" for name, per_s in streams.items()))
+    yield "bargain discovery: " + ", ".join(f"{name} {rate(per_s)}" for name, per_s in streams.items())
     ratio = found["ratio"]
-    PEOPLE.print(f"over {called['simpy_net']}: {ratio['over_simpy']:.0f}x")
-    PEOPLE.print(f"over {called['simpy_operators']}: {ratio['over_simpy_operators']:.0f}x")
-    PEOPLE.print(f"fast-forward over every event, {found['hours']:g} hours: {ratio['fast_forward']:.0f}x")
+    yield f"over {called['simpy_net']}: {ratio['over_simpy']:.0f}x"
+    yield f"over {called['simpy_operators']}: {ratio['over_simpy_operators']:.0f}x"
+    yield f"fast-forward over every event, {found['hours']:g} hours: {ratio['fast_forward']:.0f}x"
     told = ", ".join(f"{name} {value:.2f}" for name, value in found["half_widths_off_exact"].items())
-    PEOPLE.print(f"half-widths (95 %) between simulated and exact: {told}")
+    yield f"half-widths (95 %) between simulated and exact: {told}"
 
 
-def _show_ratios(found: dict[str, Any]) -> None:
+def _ratios(found: dict[str, Any]) -> Iterator[Told | str]:
     intervals = found.get("ratio_interval", {})
     for name, ratio in found["ratio"].items():
         low, high = intervals.get(name, (ratio, ratio))
         between = f" ({low:.2f} to {high:.2f})" if low < high else ""
-        PEOPLE.print(f"{name.replace('_', ' ')}: {ratio:.2f}{between}")
+        yield f"{name.replace('_', ' ')}: {ratio:.2f}{between}"
 
 
-def _show_batch(found: dict[str, Any]) -> None:
-    print_table(
+def _batch(found: dict[str, Any]) -> Iterator[Told | str]:
+    yield Told(
         f"A batch of {found['tuples_per_batch']:,} tuples",
         ["system", "ms a batch"],
         [[name, f"{batch_ms:.0f}"] for name, batch_ms in found["batch_ms"].items()],
     )
-    PEOPLE.print(f"Ours over Spark's: {found['ratio']['ours_over_spark']:.2f}")
+    yield f"Ours over Spark's: {found['ratio']['ours_over_spark']:.2f}"
 
 
-_SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
-    "af": _show_af,
-    "receiver": _show_receiver,
-    "wordcount": _show_wordcount,
-    "batch": _show_batch,
-    "state": _show_state,
-    "model": _show_model,
+_TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
+    "af": _af,
+    "receiver": _receiver,
+    "wordcount": _wordcount,
+    "batch": _batch,
+    "state": _state,
+    "model": _model,
 }

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -25,6 +26,50 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     for row in rows:
         table.add_row(*map(str, row))
     PEOPLE.print(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A table, before it is known who reads it."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+def tell(items: Iterable[Told | str]) -> None:
+    """Tables and sentences on the terminal."""
+    for item in items:
+        if isinstance(item, Told):
+            print_table(item.title, item.columns, item.rows)
+        else:
+            PEOPLE.print(item, markup=False, soft_wrap=True)
+
+
+def markdown(items: Iterable[Told | str]) -> str:
+    """The same for a document; sentences that follow each other are a list.
+
+    >>> print(markdown([Told("Speed", ["system", "ms"], [["ours", 3]]), "ours over theirs: 0.5"]))
+    Speed:
+    <BLANKLINE>
+    | system | ms |
+    |---|--:|
+    | ours | 3 |
+    <BLANKLINE>
+    * ours over theirs: 0.5
+    """
+    blocks: list[str] = []
+    for item in items:
+        if isinstance(item, Told):
+            lines = [list(item.columns), ["---", *["--:"] * (len(item.columns) - 1)], *item.rows]
+            rows = [" | ".join(map(str, line)) for line in lines]
+            rows = [f"|{row.replace(' ', '')}|" if place == 1 else f"| {row} |" for place, row in enumerate(rows)]
+            blocks += [f"{item.title}:", "\n".join(rows)]
+        elif blocks and blocks[-1].startswith("* "):
+            blocks[-1] += f"\n* {item}"
+        else:
+            blocks.append(f"* {item}")
+    return "\n\n".join(blocks)
 
 
 def size(count_bytes: float) -> str:
