@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, ClassVar
 
 import numpy as np
@@ -110,7 +110,7 @@ class Wordcount(Bench):
                 "kernel_over_limit": median(records.values("limit", "kernel_over_limit")),
             },
             "kernel_tuples_per_s": {name: tuples / median(records.values(name, "kernel_s")) for name in ours},
-            "where_s": {name: {str(work): median(records.values(name, f"{work}_s")) for work in Work} for name in ours},
+            "where_s": {name: {str(work): fmean(records.values(name, f"{work}_s")) for work in Work} for name in ours},
             "backups": {name: records.values(name, "backups") for name in ours},
             "backup_bytes": {name: records.values(name, "backup_bytes") for name in ours},
             "batches_s": turns,
