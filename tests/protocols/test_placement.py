@@ -1,8 +1,11 @@
 """Which host owns a shard: what is decided when, and that no history breaks a rule."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from spillway.protocols import placement as placements
+from spillway.protocols.fencing import Mark
 from spillway.protocols.placement import Decision, Move, Owner, Placement, Why, Wish
 from spillway.protocols.placement_rules import RuleBrokenError, Watched
 from spillway.soak import histories
@@ -128,8 +131,9 @@ def test_no_history_breaks_a_rule() -> None:
     assert sum(one.woken for one in lived) > 500 and any(one.gave_up for one in lived)
 
 
-def _unfenced(backups: object, fences: object) -> object:
-    return sorted(backups)  # type: ignore[call-overload]
+def _unfenced(backups: Iterable[Mark]) -> list[Mark]:
+    """The newest, whoever made it."""
+    return sorted(backups, key=lambda mark: mark.batch)[-1:]
 
 
 def _same_epoch(before: Owner, *, host: str, epoch: int) -> Owner:

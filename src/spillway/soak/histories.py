@@ -9,7 +9,7 @@ the backups that count contain every one up to the last that was backed up, and 
 from dataclasses import dataclass, field
 from random import Random
 
-from spillway.protocols.fencing import Fence, Mark, counting, fence_for
+from spillway.protocols.fencing import Mark, counting, is_fenced_off
 from spillway.protocols.placement import Decision, Owner, Placement, Shard, Wish
 from spillway.protocols.placement_rules import RuleBrokenError, Watched
 
@@ -30,8 +30,12 @@ class _Stored:
     """What the backup store has of one shard."""
 
     backups: set[Mark] = field(default_factory=set)
-    fences: list[Fence] = field(default_factory=list)
-    rightful: set[Mark] = field(default_factory=set)  # of backups: by one who was the owner, of a batch that counts
+    rightful: set[Mark] = field(default_factory=set)  # of those: by one who was the owner, of a batch that counts
+
+    def write(self, mark: Mark) -> None:
+        """A backup of all there is; of its own epoch one before it is kept, for a batch that is run again."""
+        own = sorted(one for one in self.backups if one.epoch == mark.epoch and one.batch < mark.batch)
+        self.backups = {mark, *own[-1:], *(one for one in self.backups if one.epoch != mark.epoch)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +151,10 @@ class _History:
                 self._memory[move.to.host, move.shard] = _Memory(move.to.epoch, self._committed)
             if self._random.random() < 0.3 and self._committed >= 0:
                 # A task of the batch before did not know; it will write when it wakes.
+                ran = before is not None and before.epoch == move.to.epoch - 1
+                again = ran and self._random.random() < 0.5
                 owner = Owner(move.source, move.to.epoch - 1)
-                self._slow.append(_Slow(move.shard, owner, self._committed + self._random.randint(0, 1)))
+                self._slow.append(_Slow(move.shard, owner, self._committed + (not again)))
 
     # -- a batch ------------------------------------------------------------------------------------------------------
 
@@ -156,24 +162,30 @@ class _History:
         for shard, owner in self._watched.placement.owners.items():
             self._wake()
             stored = self._store.setdefault(shard, _Stored())
-            if owner.epoch and all(fence.epoch != owner.epoch for fence in stored.fences):
-                stored.fences.append(fence_for(owner.epoch, stored.backups, stored.fences, batch=batch))
             memory = self._memory.get((owner.host, shard))
             if memory is None or memory.epoch != owner.epoch:
                 memory = self._recover(shard, owner, stored, batch)
+            if owner.epoch and all(mark.epoch != owner.epoch for mark in stored.backups):
+                self._back_up(shard, owner, stored, batch - 1)  # taken over
             if memory.batch != batch - 1:
                 raise RuleBrokenError(f"{shard} of {owner} holds batch {memory.batch} before batch {batch}.")
             memory.batch = batch
             if self._random.random() < 0.4:
-                stored.backups.add(Mark(owner.epoch, batch))
-                stored.rightful.add(Mark(owner.epoch, batch))
-                self._backed_up[shard] = batch
+                self._back_up(shard, owner, stored, batch)
         self._committed = batch
         self._now_s += 1.0
 
+    def _back_up(self, shard: Shard, owner: Owner, stored: _Stored, batch: int) -> None:
+        """All that memory has; what came before under older epochs goes."""
+        mark = Mark(owner.epoch, batch)
+        stored.write(mark)
+        stored.backups -= {one for one in stored.backups if one.epoch < mark.epoch}
+        stored.rightful.add(mark)
+        self._backed_up[shard] = batch
+
     def _recover(self, shard: Shard, owner: Owner, stored: _Stored, batch: int) -> _Memory:
         """Memory that is the state of the last backup that counts, and then all of what was lost since."""
-        count = [mark for mark in counting(stored.backups, stored.fences) if mark.batch < batch]
+        count = [mark for mark in counting(stored.backups) if mark.batch < batch]
         wrongful = set(count) - stored.rightful
         if wrongful:
             raise RuleBrokenError(f"{shard}: {wrongful} count, and nobody who was the owner wrote them.")
@@ -191,10 +203,12 @@ class _History:
             return
         slow = self._slow.pop(self._random.randrange(len(self._slow)))
         self._woken += 1
-        stored, mark = self._store.setdefault(slow.shard, _Stored()), Mark(slow.owner.epoch, slow.batch)
-        stored.backups.add(mark)
-        if all(fence.epoch <= mark.epoch for fence in stored.fences) and mark.batch <= self._committed:
-            stored.rightful.add(mark)  # nobody has taken over yet, and its batch counts: it is what it says
+        stored, epoch = self._store.setdefault(slow.shard, _Stored()), slow.owner.epoch
+        taken_over = not epoch or any(mark.epoch == epoch for mark in stored.backups)
+        for mark in [Mark(epoch, slow.batch)] if taken_over else [Mark(epoch, slow.batch - 1), Mark(epoch, slow.batch)]:
+            stored.write(mark)
+            if not is_fenced_off(epoch, stored.backups):
+                stored.rightful.add(mark)  # nobody has taken over from it yet: it is what it says
         memory = self._memory.get((slow.owner.host, slow.shard))
         if memory is not None and memory.epoch == slow.owner.epoch:
             memory.batch = slow.batch  # of its own epoch, which no longer is the owner's
