@@ -31,7 +31,7 @@ def test_schedules(chunk: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [10027, 10168, 11205, 200207, 400755, 401061, 401616, 401635, 402019, 402106, 602617, 7700483]
+    "seed", [10027, 10168, 11205, 200207, 400755, 401061, 401616, 401635, 402019, 402106, 602617, 7700483, 7701613]
 )
 def test_schedules_that_broke_something_once(seed: int) -> None:
     run_schedule(seed)

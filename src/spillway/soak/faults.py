@@ -173,9 +173,9 @@ class Faults:
         task = world.run.task
         assert task is not None
         for memory, before in zip(keepers, losses, strict=True):
-            if memory.kept.name in task.committed:
+            if memory.kept.name in task.committed | task.backed_up:
                 memory.given[last] = task.given[memory.kept.name]  # the feedback may have been lost meanwhile
-            elif memory.kept.name in task.opened:
+            if memory.kept.name in task.opened - task.committed:
                 memory.lost = True  # rolled back, and not applied again: as good as lost
                 memory.felt_after(last, but=before)
         return where, died

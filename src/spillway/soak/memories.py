@@ -77,6 +77,10 @@ class Memory:
             self.felt_from.append(batch)
         self.lost = self._recovered = False
 
+    def backed_up(self, batch: int) -> None:
+        """What it holds is durable, whether or not it commits: a task that was given up too early may die before."""
+        self._held[batch] = (*self.holds, batch)
+
     def committed(self, batch: int, *, now_s: float) -> None:
         self.holds += (batch,)
         self._held[batch] = self.holds

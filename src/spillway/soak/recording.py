@@ -57,6 +57,7 @@ class RecordedTask(Task):
         """The operators that keep state here, in the order in which their shards are opened."""
         self.opened: set[str] = set()
         """Those whose shard is open."""
+        self.backed_up: set[str] = set()
         self.committed: set[str] = set()
 
     def _arrive(self, edge: Edge, batch: pa.RecordBatch) -> Iterator[Leaving]:

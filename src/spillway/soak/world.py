@@ -109,6 +109,9 @@ class World:
             memory.opened(batch)
             task.opened.add(operator)
             self.committed = max(self.committed, batch - 1)
+        elif step is Step.BACKED_UP:
+            memory.backed_up(batch)
+            task.backed_up.add(operator)
         elif step is Step.COMMITTED:
             memory.committed(batch, now_s=self.clock.now_s())
             task.committed.add(operator)
