@@ -18,6 +18,7 @@ from spillway.cli import demo, doctor
 from spillway.cli.main import main
 from spillway.papers.af import reproduction
 from spillway.papers.af.reproduction import Size
+from spillway.soak import histories
 from spillway.spark.java import Java
 from spillway.state.folders import claim, default_root, release
 
@@ -234,3 +235,14 @@ def test_reproduce_on_spark(
     (row,) = pq.read_table(tmp_path / "items" / "items.parquet").to_pylist()
     assert (row["items"], row["lost"]) == (50.0, 0)
     assert {*default_root().glob("reproduce-*")} <= before
+
+
+def test_soak_of_histories(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "soak", "--histories", "60", "--seed", "5")
+    assert (found["histories"], found["broken"], found["first_seed"]) == (60, {}, 5)
+    assert found["moves"] > found["recoveries"] > 0
+    monkeypatch.setattr(histories, "counting", lambda backups: [])
+    found = told(capsys, "soak", "--histories", "60", "--seed", "5", status=1)
+    assert all(story.startswith(f"History {seed}: ") for seed, story in found["broken"].items())
+    assert main(["soak", "--histories", "1", "--seed", next(iter(found["broken"]))]) == 1
+    assert "1 broke a rule" in capsys.readouterr().out

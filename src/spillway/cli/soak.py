@@ -3,13 +3,16 @@
 import argparse
 import itertools
 from collections import Counter
+from dataclasses import asdict
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.clock import SystemClock
 from spillway.parallel import open_pool
+from spillway.soak.histories import Histories, live_some
 from spillway.soak.totals import Totals, soak
 
 _TELL_EVERY_S = 10
+_HISTORIES_PER_TASK = 1_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +24,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--keep-going", action="store_true", help="collect all broken promises instead of stopping at the first"
     )
 
+    parser.add_argument(
+        "--histories",
+        type=int,
+        metavar="N",
+        help="instead: so many random histories of hosts and shards, against the rules of who owns a shard",
+    )
+
 
 def main(options: argparse.Namespace) -> int:
+    if options.histories is not None:
+        return _live(options)
     clock = SystemClock()
     started_s = told_s = clock.monotonic_s()
     told_broken = 0
@@ -54,6 +66,32 @@ def main(options: argparse.Namespace) -> int:
         print_json({"first_seed": options.seed, "seconds": elapsed_s, **totals.as_row()})
     else:
         _print(totals, elapsed_s, keep_going=options.keep_going)
+    return 1 if totals.broken else 0
+
+
+def _live(options: argparse.Namespace) -> int:
+    clock = SystemClock()
+    started_s = clock.monotonic_s()
+    ends = range(options.seed, options.seed + options.histories)
+    tasks = (ends[start : start + _HISTORIES_PER_TASK] for start in range(0, len(ends), _HISTORIES_PER_TASK))
+    totals = Histories()
+    with open_pool(processes=max(options.processes, 1)) as pool:
+        for _, some in pool.completed(live_some, tasks):
+            totals.add(some)
+            if totals.broken and not options.keep_going:
+                break
+    elapsed_s = clock.monotonic_s() - started_s
+    if options.json:
+        print_json({"first_seed": options.seed, "seconds": elapsed_s, **asdict(totals)})
+    else:
+        for story in totals.broken.values():
+            PEOPLE.print(story, soft_wrap=True, markup=False)
+        kept = f"{len(totals.broken):,} broke a rule" if totals.broken else "every rule was kept"
+        PEOPLE.print(
+            f"{totals.histories:,} histories with {totals.moves:,} moves, {totals.recoveries:,} recoveries and "
+            f"{totals.woken:,} tasks that woke too late, in {elapsed_s:.0f} s; {kept}.",
+            soft_wrap=True,
+        )
     return 1 if totals.broken else 0
 
 

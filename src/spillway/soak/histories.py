@@ -6,7 +6,8 @@ what is right: after a batch that counts, its owner's memory contains every batc
 the backups that count contain every one up to the last that was backed up, and nothing that was never committed.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from random import Random
 
 from spillway.protocols.fencing import Mark, counting, is_fenced_off
@@ -66,7 +67,43 @@ def live(seed: int) -> Lived:
         raise RuleBrokenError(f"History {seed}: {error}") from error
 
 
+@dataclass(slots=True, kw_only=True)
+class Histories:
+    """What came of some histories."""
+
+    histories: int = 0
+    moves: int = 0
+    recoveries: int = 0
+    woken: int = 0  # tasks that were forgotten, and wrote later
+    gave_up: int = 0
+    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
+
+    def add(self, others: "Histories") -> None:
+        for part in fields(self):
+            mine, theirs = getattr(self, part.name), getattr(others, part.name)
+            setattr(self, part.name, mine | theirs if part.name == "broken" else mine + theirs)
+
+
+def live_some(seeds: Iterable[int]) -> Histories:
+    """Live through these, the broken ones too."""
+    totals = Histories()
+    for seed in seeds:
+        totals.histories += 1
+        try:
+            lived = live(seed)
+        except RuleBrokenError as error:
+            totals.broken[seed] = str(error)
+            continue
+        totals.moves += lived.moves
+        totals.recoveries += lived.recoveries
+        totals.woken += lived.woken
+        totals.gave_up += lived.gave_up
+    return totals
+
+
 class _History:
+    """One history at work."""
+
     def __init__(self, random: Random) -> None:
         self._random = random
         self._hosts = [f"h{i}" for i in range(random.randint(1, 4))]
