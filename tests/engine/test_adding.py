@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.operators.running import feed_of, tuples
 
 import spillway as sw
+from spillway.engine import added_numbers
 from spillway.engine.added_numbers import (
     SAMPLE_MAX,
     AddedPart,
@@ -207,9 +208,9 @@ class TestChoosing:
         choosing.seen(tuples=1_000_000, keys=1, fit=True)
         assert choosing.adds_up
 
-    def test_the_first_batch_of_a_run_is_looked_at(self) -> None:
+    def test_the_first_batches_of_a_run_are_looked_at(self) -> None:
         looked = [batch for batch in range(7, 50) if ADDING_RULE.looks_at(batch, first_batch=7)]
-        assert looked == [7, 23, 39]
+        assert looked == [7, 8, 9, 11, 15, 23, 39]
 
 
 def parts_of(seqs: list[int], salt: int, *, cut: int) -> list[AddedPart]:
@@ -311,6 +312,15 @@ class TestLooking:
         found = keys_in(look.done() for look in looks)
         assert found == keys if keys < SAMPLE_MAX else abs(found / keys - 1) < 0.1
         assert sum(look.done().tuples for look in looks) == keys + keys // 2
+
+    @given(parts=st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**61), max_size=9), max_size=4))
+    def test_the_lowest_are_kept(self, parts: list[list[int]]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(added_numbers, "SAMPLE_MAX", 4)
+            known = np.empty(0, np.uint64)
+            for part in parts:
+                known = added_numbers.lowest(known, np.array(part, np.uint64))
+        assert known.tolist() == sorted({number for part in parts for number in part})[:4]
 
     @pytest.mark.parametrize(("values", "fit"), [([0, 5], True), ([5, -1], False), ([5, None], False), ([], True)])
     def test_numbers_that_cannot_be_added_up(self, values: list[Any], fit: bool) -> None:

@@ -73,12 +73,13 @@ class AddingRule:
     tuples_least: int = 100_000  # of a batch; with fewer there is nothing to gain
     begin_below: float = 0.03  # keys a tuple
     end_above: float = 0.06  # apart, so that what lies between does not go to and fro
-    look_every: int = 16  # batches; looking takes a hundredth of one
+    look_every: int = 16  # batches, and more often at first; looking takes a hundredth of one
     rest: int = 100  # batches after one that was run in vain
 
     def looks_at(self, batch: int, *, first_batch: int) -> bool:
-        """Whether tasks look at the keys of a batch; ``first_batch`` is the first of the run."""
-        return (batch - first_batch) % self.look_every == 0
+        """Whether tasks look at the keys of a batch; ``first_batch`` is the first of the run, often not like others."""
+        since = batch - first_batch
+        return since % self.look_every == 0 or (since < self.look_every and since.bit_count() == 1)
 
 
 ADDING_RULE = AddingRule()
