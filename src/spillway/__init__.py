@@ -36,6 +36,7 @@ from spillway.graph import (
     Windowing,
 )
 from spillway.local import LocalRun
+from spillway.operators.adding import Added, AddingUp
 from spillway.operators.operator import Operator, Out, columns
 from spillway.operators.stateless import field
 from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, TallyTable, Vector, Window
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Added",
+    "AddingUp",
     "Approximate",
     "Checkpoint",
     "Console",

@@ -26,13 +26,14 @@ from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
 from spillway.graph.windows import NO_MARKS, Hopping, Marks, mark_batch
+from spillway.operators.adding import Added
 from spillway.operators.operator import Operator, Out
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 
 Leaving = tuple[Edge, pa.RecordBatch]
-Arriving = tuple[str | Edge, pa.RecordBatch]
-"""Tuples of a source, by its name, or on an edge."""
+Arriving = tuple[str | Edge, pa.RecordBatch] | tuple[Edge, Added]
+"""Tuples of a source, by its name, or on an edge, where they may have been added up."""
 OpenShard = Callable[[Operator, int], OpenOperator]
 OpenItems = Callable[[Operator, int], ItemLog | None]
 
@@ -108,7 +109,10 @@ class Task:
         with ExitStack() as locks:
             self._begin(locks)
             for place, batch in arriving:
-                if isinstance(place, str):
+                if isinstance(batch, Added):
+                    assert isinstance(place, Edge)
+                    yield from self._arrive_added(place, batch)
+                elif isinstance(place, str):
                     yield from self._from_source(place, batch)
                 else:
                     yield from self._arrive(place, batch)
@@ -145,6 +149,12 @@ class Task:
         else:
             self._check_key(turn.operator, batch)
             yield from self._route(turn.operator, turn.arrive(edge.port, batch))
+
+    def _arrive_added(self, edge: Edge, added: Added) -> Iterator[Leaving]:
+        """Tuples that were added up, for an operator of this stage."""
+        turn = self._turns[edge.node]
+        self._check_key(turn.operator, added.batch)
+        yield from self._route(turn.operator, turn.arrive_added(edge.port, added))
 
     def _finish(self) -> Iterator[Leaving]:
         """All tuples have arrived: let every operator finish, then commit every shard."""

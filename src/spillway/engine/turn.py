@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from spillway.backup.keeper import Keeper
 from spillway.graph.feeds import BEFORE_ALL, SEQ
 from spillway.graph.windows import MARKS, Hopping, Sliding, marks_of
+from spillway.operators.adding import Added
 from spillway.operators.operator import Operator, Out
 from spillway.state.shard import Shard
 
@@ -70,6 +71,14 @@ class Turn:
             return
         yield from self._take_feedback()
         yield from self._process(port, batch)
+
+    def arrive_added(self, port: str, added: Added) -> Iterator[Out]:
+        """Tuples for an input port that were added up; they never wait (see ``engine.adding``)."""
+        assert not self._waits
+        self.tuples += int(added.tuples.sum())
+        yield from self._take_feedback()
+        self._hear(pc.max(added.batch[SEQ]).as_py())
+        yield from self._put_out(self.operator.process_added(port, added))
 
     def punctuate(self, marks: pa.RecordBatch) -> None:
         """Which windows the batch has tuples of, as far as one of those who send them knows."""
@@ -123,7 +132,9 @@ class Turn:
     def _process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         if batch.num_rows:
             self._hear(pc.max(batch[SEQ]).as_py())
-        outs: Iterator[Out] | None = self.operator.process(port, batch)
+        yield from self._put_out(self.operator.process(port, batch))
+
+    def _put_out(self, outs: Iterator[Out] | None) -> Iterator[Out]:
         if outs is not None:  # a process() that puts nothing out need not return anything
             yield from outs
         if self._opened is not None and not self._again:

@@ -10,6 +10,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.graph.protections import Protection
 from spillway.graph.windows import Windowing
+from spillway.operators.adding import Added, AddingUp
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.operator import Operator, Out
 from spillway.state.primitives import CellType, HashTable, KeyType, Metric
@@ -73,9 +74,19 @@ class Count(Operator):
             return {"out": ANYTHING}
         return {"out": values_off({self.count_as: math.inf if off > 0 and self.counts.metric == "keys" else off})}
 
+    def adds_up(self, port: str) -> AddingUp | None:
+        if self.counts.dtype != "int64" or self.value in self.key:
+            return None  # floating-point sums depend on how they are added up
+        return AddingUp(by=self.key, sums=() if self.value is None else (self.value,))
+
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         amounts = 1 if self.value is None else _numbers(self, batch, self.value)
         self.counts.add(batch[self.key[0]], amounts)
+        return iter(())
+
+    def process_added(self, port: str, added: Added) -> Iterator[Out]:
+        amounts = added.tuples if self.value is None else _numbers(self, added.batch, self.value)
+        self.counts.add(added.batch[self.key[0]], amounts)
         return iter(())
 
     def finish(self) -> Iterator[Out]:

@@ -126,6 +126,10 @@ class LocalSketch(CountMin):
                 )
         return {"sketch": COUNTERS, "candidates": pa.schema([SEQ_FIELD, pa.field("window", pa.int64()), *keys])}
 
+    def adds_up(self, port: str) -> None:
+        """None: which shard a tuple counts at depends on its own number."""
+        return None
+
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         for name in self.by:
             if batch[name].null_count:

@@ -26,6 +26,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
 from spillway.graph.windows import Windowing
+from spillway.operators.adding import Added, AddingUp
 from spillway.operators.carried import ANYTHING, NOTHING, Carried
 from spillway.operators.wording import written_down
 from spillway.state.primitives import Primitive
@@ -224,12 +225,24 @@ class Operator:
 
     # -- kernel -----------------------------------------------------------------------------------------------
 
+    def adds_up(self, port: str) -> AddingUp | None:
+        """Which tuples of a port may come added up, to ``process_added``; None, which is the default, for none.
+
+        Only for one to which neither order nor portions matter (``ordered = False``), and only if what it keeps, puts
+        out and measures is the same, bit for bit, whether tuples were added up or not.
+        """
+        return None
+
     def begin(self) -> None:
         """A batch begins, perhaps not for the first time: reset what is kept from call to call outside of state."""
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         """Apply tuples of one port; yield what follows from them. Every operator has its own."""
         raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has no process().")
+
+    def process_added(self, port: str, added: Added) -> Iterator[Out]:
+        """Apply tuples added up as ``adds_up`` says of their port; more of a key may come in a later call."""
+        raise GraphError(f"Operator {self.name!r}: {type(self).__name__} has adds_up() but no process_added().")
 
     def finish(self) -> Iterator[Out]:
         """All tuples of the batch were applied; yield what is said once per batch, and per window if there are any."""

@@ -25,6 +25,7 @@ from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Protection
 from spillway.graph.windows import Windowing
+from spillway.operators.adding import Added, AddingUp
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.hashing import UInt64s, group_keys, key_hashes
 from spillway.operators.operator import Operator, Out
@@ -102,6 +103,13 @@ class CountMin(Operator):
 
     def begin(self) -> None:
         self._touched = []
+
+    def adds_up(self, port: str) -> AddingUp | None:
+        return AddingUp(by=self.by, sums=(self.value,))
+
+    def process_added(self, port: str, added: Added) -> Iterator[Out]:
+        # A key's sum under its highest seq is what process makes of its tuples first.
+        return self.process(port, added.batch)
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         firsts, numbers, _ = self._add(batch)

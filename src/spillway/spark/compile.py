@@ -21,11 +21,12 @@ from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Edge, Source
 from spillway.graph.stages import Stage, stages
+from spillway.spark.adding import AddedTask, AddingStage
 from spillway.spark.feed import read_feed
 from spillway.spark.growing import log_beside, read_files
 from spillway.spark.leaving import PAYLOAD, PLACE, ROWS, Departure, Destination, ToSinks, ToStage
 from spillway.spark.raised import written_down
-from spillway.spark.task import ReadFrame, ReadPieces, RunContext, StageTask
+from spillway.spark.task import Looking, ReadFrame, ReadPieces, RunContext, StageTask
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -36,10 +37,19 @@ class CompiledGraph:
 
     entering: DataFrame  # streaming: what leaves stage 0
     later: tuple["LaterStage", ...]
+    adding: AddingStage | None = None  # takes the place of stage 0 and the one after it, where Spark can add up
 
     def leaving(self, frame: DataFrame) -> DataFrame:
         """What leaves the graph, of a micro-batch of ``entering``."""
         for stage in self.later:
+            frame = stage.put_on(frame)
+        return frame
+
+    def leaving_added(self, rows: DataFrame) -> DataFrame:
+        """The same, of the rows of the source, which are added up first."""
+        assert self.adding is not None
+        frame = self.adding.put_on(rows)
+        for stage in self.later[1:]:
             frame = stage.put_on(frame)
         return frame
 
@@ -59,15 +69,21 @@ class LaterStage:
 
 
 def compile_graph(
-    graph: CheckedGraph, spark: SparkSession, context: RunContext, destinations: Mapping[Edge, Destination]
+    graph: CheckedGraph,
+    spark: SparkSession,
+    context: RunContext,
+    destinations: Mapping[Edge, Destination],
+    looking: Looking | None = None,
 ) -> CompiledGraph:
-    """A graph whose sinks are given what ``destinations`` say."""
+    """A graph whose sinks are given what ``destinations`` say; ``looking`` if its tuples may be added up."""
     first, *later = stages(graph)
     departures: list[Departure] = [
         ToStage(placings={edge: placing(graph, stage, edge) for edge in stage.arriving}) for stage in later
     ]
     departures.append(ToSinks(destinations=destinations))
-    entering = [_entering(graph, spark, context, first, source, departures[0]) for source in graph.sources.values()]
+    entering = [
+        _entering(graph, spark, context, first, source, departures[0], looking) for source in graph.sources.values()
+    ]
     return CompiledGraph(
         entering=reduce(DataFrame.union, entering),
         later=tuple(
@@ -76,7 +92,13 @@ def compile_graph(
             )
             for stage, leaving in zip(later, departures[1:], strict=True)
         ),
+        adding=None if looking is None else _adding(context, later[0], departures[1], looking),
     )
+
+
+def _adding(context: RunContext, stage: Stage, leaving: Departure, looking: Looking) -> AddingStage:
+    task = AddedTask(context=context, stage=stage, plan=looking.plan, leaving=leaving)
+    return AddingStage(plan=looking.plan, salt=context.salt, function=_packed(task))
 
 
 def _entering(
@@ -86,6 +108,7 @@ def _entering(
     stage: Stage,
     source: Source,
     leaving: Departure,
+    looking: Looking | None,
 ) -> DataFrame:
     """What stage 0 makes of one source."""
     name = f"spillway-{graph.name}-{source.name}"
@@ -100,11 +123,11 @@ def _entering(
     ]
     frame: DataFrame = source.data
     known = context.graph.sources[source.name]  # without the DataFrame, which stays here
-    task = ReadFrame(context=context, stage=stage, source=known, leaving=leaving)
+    task = ReadFrame(context=context, stage=stage, source=known, leaving=leaving, looking=looking)
     return frame.select(*columns).mapInArrow(_function(task), ROWS)
 
 
-def _packed(task: StageTask) -> Any:
+def _packed(task: Mapped) -> Any:
     """The function of a stage, as Spark keeps it."""
     packed: Any = pandas_udf(_function(task), returnType=ROWS, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
     return packed

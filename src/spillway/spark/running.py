@@ -3,7 +3,7 @@
 import threading
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -11,20 +11,21 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
+from spillway.engine.added_numbers import AddedPart, Looked, Whole, keys_in, shown, without_gaps
+from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
 from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import check_numbers
 from spillway.engine.opened import OpenOperator
 from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.errors import BackupError, RunError, StateError
+from spillway.errors import BackupError, InputError, RunError, StateError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
@@ -34,15 +35,17 @@ from spillway.records.ranges import SourceRange
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.records.times import BatchTimes, TaskTimes
+from spillway.spark.adding import rows_below
 from spillway.spark.clocking import Clocking
 from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours, interrupted_shortly, written_down
-from spillway.spark.settings import check_one_machine, query_settings, session
+from spillway.spark.reports import Reports
+from spillway.spark.settings import adding_settings, check_one_machine, query_settings, session
 from spillway.spark.sinks import SparkSinks
-from spillway.spark.task import Reported, RunContext, portable
+from spillway.spark.task import Looking, Reported, RunContext, portable
 from spillway.state.folders import wipe
 
 _PROGRESS_MAX = 100_000
@@ -111,8 +114,8 @@ class Run:
         self._rows: list[ShardProgress] = []
         self._lock = threading.Lock()
         self._clocking = Clocking()
-        self._reported = spark.sparkContext.accumulator([], _Rows())
-        self._taken = 0
+        self._reports = Reports(spark.sparkContext)
+        self._choosing = Choosing(ADDING_RULE)
         self._closed = False
         self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
         self.state = self._places.state
@@ -120,7 +123,7 @@ class Run:
             self._take_places()
             batch = next_batch(spark, self._places.checkpoint)
             check_resumable(self._graph, state=self.state, backups=backups, batch=batch)
-            self._compiled = self._compile(spark)
+            self._compiled = self._compile(spark, first_batch=batch)
             if directory is not None:
                 self._directory = RunDirectory(
                     directory,
@@ -150,7 +153,7 @@ class Run:
                 other._places.hand_over()
         self._places.claim()
 
-    def _compile(self, spark: SparkSession) -> CompiledGraph:
+    def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
         context = RunContext(
             run=uuid.uuid4().hex,
             graph=portable(self._graph),
@@ -159,10 +162,13 @@ class Run:
             backups=self._backups,
             checkpoint=self._places.checkpoint,
             observe=self._observe,
-            report=_Report(self._reported),
+            report=self._reports.of_task,
         )
         self._reach = Reach.beside(self._places.checkpoint)
-        return compile_graph(self._graph, spark, context, self._sinks.destinations)
+        self._salt = context.salt
+        plan = adding_plan(self._graph, self._operators)
+        looking = None if plan is None else Looking(plan=plan, rule=ADDING_RULE, first_batch=first_batch)
+        return compile_graph(self._graph, spark, context, self._sinks.destinations, looking)
 
     def __enter__(self) -> "Run":
         return self
@@ -183,6 +189,11 @@ class Run:
             return bool(self._query.isActive)
         except Py4JError:
             return False  # with the JVM the query is gone too
+
+    @property
+    def added_up(self) -> int:
+        """Of how many batches of this run Spark added up the tuples before Python saw them."""
+        return self._choosing.batches
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the run ends, at most so long; true if it has. Raises what stopped it, if something did.
@@ -265,32 +276,73 @@ class Run:
     def _write(self, frame: DataFrame, batch: int) -> None:
         with written_down(), interrupted_shortly():
             self._note_times()
-            writing_s = self._sinks.write(self._compiled.leaving(frame), batch=batch)
-            self._clocking.note(batch, self._take_reports(batch), writing_s=writing_s)
+            added_up = self._write_added(frame, batch)
+            if not added_up:
+                writing_s = self._sinks.write(self._compiled.leaving(frame), batch=batch)
+                self._take_reports(batch, writing_s=writing_s)
+        self._choosing.ended(added_up=added_up)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
 
-    def _take_reports(self, batch: int) -> list[TaskTimes]:
-        """What tasks have reported goes into the records; returns how long they took."""
-        reported = self._reported.value
-        fresh = reported[self._taken :]
-        # A task that was tried again has reported again.
-        newest = last_words([row for row in fresh if isinstance(row, ShardProgress)])
+    def _write_added(self, frame: DataFrame, batch: int) -> bool:
+        """Run a batch whose tuples Spark adds up; false if it is to be run without, and no sink was given anything."""
+        adding = self._compiled.adding
+        if adding is None or not self._choosing.adds_up:
+            return False
+        query = getattr(self, "_query", None)
+        if query is None:
+            return False  # its first batches may come before Spark has told what it started
+        taken: list[Reported] = []
+        whole: list[Whole] = []
+
+        def check() -> None:
+            taken.extend(self._reports.fresh())
+            parts = {row.part: row for row in taken if isinstance(row, AddedPart)}
+            before = self._reach.last_seq(adding.plan.source, batch=batch)
+            whole.append(shown(parts.values(), salt=self._salt, before=before))
+
+        try:
+            rows = rows_below(query, frame.sparkSession, batch=batch)
+            with adding_settings(frame.sparkSession):
+                writing_s = self._sinks.write(self._compiled.leaving_added(rows), batch=batch, check=check)
+        except (InputError, PySparkException) as error:
+            # Whatever is wrong with the tuples is said when they come one by one, in the words for that.
+            ours = error if isinstance(error, InputError) else as_ours(error, "Spark stopped the run")
+            if whole or not isinstance(ours, InputError):
+                raise
+            self._reports.fresh()
+            self._choosing.run_in_vain()
+            return False
+        self._choosing.seen(tuples=whole[0].tuples, keys=whole[0].keys, fit=True)
+        self._note(taken, whole[0].ranges(adding.plan.source, batch=batch), batch=batch, writing_s=writing_s)
+        return True
+
+    def _take_reports(self, batch: int, *, writing_s: float) -> None:
+        fresh = self._reports.fresh()
         ranges = {(row.source, row.part): row for row in fresh if isinstance(row, SourceRange)}
-        self._taken = len(reported)
-        if self._taken > _PROGRESS_MAX:
-            reported.clear()
-            self._taken = 0
         for name, source in self._graph.sources.items():
             of_source = [part for part in ranges.values() if part.source == name]
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=batch))
-        self._reach.note(newest, ranges.values())
+        self._note(fresh, ranges.values(), batch=batch, writing_s=writing_s)
+        looks = {row.part: row for row in fresh if isinstance(row, Looked)}.values()
+        if looks:
+            fit = without_gaps(ranges.values()) and all(look.fit for look in looks)
+            self._choosing.seen(tuples=sum(look.tuples for look in looks), keys=keys_in(looks), fit=fit)
+
+    def _note(
+        self, reports: Sequence[Reported], ranges: Iterable[SourceRange], *, batch: int, writing_s: float
+    ) -> None:
+        """Note what shards did in a batch that is about to be committed."""
+        # A task that was tried again has reported again.
+        newest = last_words([row for row in reports if isinstance(row, ShardProgress)])
+        self._reach.note(newest, ranges)
         with self._lock:
             self._rows += newest
             del self._rows[:-_PROGRESS_MAX]
         if self._directory is not None:
             self._directory.add(newest)
-        return [row for row in fresh if isinstance(row, TaskTimes)]
+        tasks = [row for row in reports if isinstance(row, TaskTimes)]
+        self._clocking.note(batch, tasks, writing_s=writing_s)
 
     def _note_times(self) -> None:
         settled = self._clocking.settle()
@@ -311,28 +363,6 @@ class Run:
 
 _RUNS: weakref.WeakSet[Run] = weakref.WeakSet()
 """The runs of this process that somebody still holds, or that Spark does: no two may work in the same folders."""
-
-
-class _Rows(AccumulatorParam[list[Reported]]):
-    """Records of tasks, appended in the driver."""
-
-    def zero(self, value: list[Reported]) -> list[Reported]:
-        return []
-
-    def addInPlace(self, value1: list[Reported], value2: list[Reported]) -> list[Reported]:  # noqa: N802
-        value1.extend(value2)
-        return value1
-
-
-class _Report:
-    """Brings a task's records to the driver."""
-
-    def __init__(self, accumulator: Any) -> None:
-        self._accumulator = accumulator
-
-    def __call__(self, rows: list[Reported]) -> None:
-        if rows:
-            self._accumulator.add(rows)
 
 
 def _default_trigger(graph: CheckedGraph) -> dict[str, Any]:

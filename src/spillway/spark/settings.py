@@ -151,7 +151,22 @@ def _leave(folder: Path) -> None:
 @contextmanager
 def query_settings(spark: SparkSession, *, local_checkpoint: bool) -> Iterator[None]:
     """Have the query's settings in force while it starts, then put back what was there."""
-    wanted = FOR_QUERY | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {})
+    with _in_force(spark, FOR_QUERY | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {})):
+        yield
+
+
+@contextmanager
+def adding_settings(spark: SparkSession) -> Iterator[None]:
+    """Have those in force, in the session of a query, that a batch is planned with whose tuples Spark adds up.
+
+    Spark exchanges keys between as many tasks as its default says, often 200, and a task costs what 10,000 keys do.
+    """
+    with _in_force(spark, {"spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism)}):
+        yield
+
+
+@contextmanager
+def _in_force(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
     before = {name: spark.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

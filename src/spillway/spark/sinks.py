@@ -33,8 +33,11 @@ class SparkSinks:
         self._names = [edge.node for edge in edges]  # by place
         self._as_frames = [place for place, sink in enumerate(sinks.values()) if _wants_frame(sink)]
 
-    def write(self, rows: DataFrame, *, batch: int) -> float:
-        """Run a batch, once, and give every sink its part; returns the seconds that sinks took here."""
+    def write(self, rows: DataFrame, *, batch: int, check: Callable[[], object] = lambda: None) -> float:
+        """Run a batch, once, and give every sink its part, unless ``check``, called before that, refuses it.
+
+        Returns the seconds that sinks took here.
+        """
         if self._as_frames:
             rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -43,6 +46,7 @@ class SparkSinks:
             arrived: dict[int, list[pa.Buffer]] = {place: [] for place in range(len(self._names))}
             for row in to_driver.collect():
                 arrived[row[PLACE]].append(pa.py_buffer(row[PAYLOAD]))
+            check()
             outputs = {
                 name: SparkOutput(rows, place, arrived[place], self._outlets.schemas[name])
                 for place, name in enumerate(self._names)

@@ -13,6 +13,8 @@ from pyspark import TaskContext
 from spillway.backup.keeper import Observer
 from spillway.backup.reach import reach_of
 from spillway.clock import SystemClock
+from spillway.engine.added_numbers import AddedPart, Look, Looked
+from spillway.engine.adding import AddingPlan, AddingRule
 from spillway.engine.feedback import Mailbox
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
@@ -35,7 +37,7 @@ _OPEN: OrderedDict[tuple[str, str, int], OpenOperator] = OrderedDict()
 _OPEN_MAX = 64
 
 
-Reported = ShardProgress | SourceRange | TaskTimes
+Reported = ShardProgress | SourceRange | TaskTimes | Looked | AddedPart
 """What a task tells the driver."""
 
 
@@ -52,6 +54,20 @@ class RunContext:
     observe: Observer
     report: Callable[[list[Reported]], None]
 
+    @property
+    def salt(self) -> int:
+        """A number of this run that nobody who sends tuples can know: see ``engine.added_numbers``."""
+        return int(self.run[:15], 16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looking:
+    """In which batches tasks look at the keys, to tell whether they should have been added up."""
+
+    plan: AddingPlan
+    rule: AddingRule
+    first_batch: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFrame:
@@ -61,14 +77,22 @@ class ReadFrame:
     stage: Stage
     source: Source
     leaving: Departure
+    looking: Looking | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        at, source = _whereabouts(), self.source
+        at, source, looking = whereabouts(), self.source, self.looking
         numbers = Numbering(source, batch=at.batch, part=at.index, name=f"part {at.index}", ordered=False)
-        arriving = ((source.name, pa.RecordBatch.from_arrays(batch.columns, schema=source.schema)) for batch in batches)
-        return _run_stage(
-            self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving, watch=_watch()
+        tuples: Iterator[pa.RecordBatch] = (
+            pa.RecordBatch.from_arrays(batch.columns, schema=source.schema) for batch in batches
         )
+        look = None
+        if looking is not None and looking.rule.looks_at(at.batch, first_batch=looking.first_batch):
+            look = Look(looking.plan, part=at.index)
+            tuples = map(look.see, tuples)
+        arriving = ((source.name, batch) for batch in tuples)
+        yield from run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
+        if look is not None:
+            self.context.report([look.done()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +105,14 @@ class ReadPieces:
     leaving: Departure
 
     def __call__(self, piece: int | TakenFile) -> Iterator[pa.RecordBatch]:
-        watch = _watch()
-        at, source = _whereabouts(), self.source
+        watch = stopwatch()
+        at, source = whereabouts(), self.source
         with watch.on(Work.READING):
             opened = source.open(piece)
         numbers = Numbering(source, batch=at.batch, part=opened.number, name=opened.name, ordered=True)
         arriving = ((source.name, source.columns_of(batch)) for batch in opened.batches)
-        return _run_stage(
-            self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving, watch=watch
-        )
+        reads = {source.name: numbers}
+        return run_stage(self.context, self.stage, at, arriving, reads=reads, leaving=self.leaving, watch=watch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +124,7 @@ class StageTask:
     leaving: Departure
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arriving = self._arriving(batches)
-        return _run_stage(
-            self.context, self.stage, _whereabouts(), arriving, reads={}, leaving=self.leaving, watch=_watch()
-        )
+        return run_stage(self.context, self.stage, whereabouts(), self._arriving(batches), leaving=self.leaving)
 
     def _arriving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Arriving]:
         schemas = [self.context.graph.schema_of(edge) for edge in self.stage.arriving]
@@ -114,33 +134,37 @@ class StageTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Whereabouts:
+class Whereabouts:
     """Which task of which batch this is."""
 
     index: int
     batch: int
 
 
-def _whereabouts() -> _Whereabouts:
+def whereabouts() -> Whereabouts:
     task = TaskContext.get()
     assert task is not None
     number = task.getLocalProperty("streaming.sql.batchId")
     if number is None:
         raise RunError("This plan keeps state and can only run as a streaming query, started by spillway.run.")
-    return _Whereabouts(index=task.partitionId(), batch=int(number))
+    return Whereabouts(index=task.partitionId(), batch=int(number))
 
 
-def _run_stage(
+def run_stage(
     context: RunContext,
     stage: Stage,
-    at: _Whereabouts,
+    at: Whereabouts,
     arriving: Iterable[Arriving],
     *,
-    reads: Mapping[str, Numbering],
     leaving: Departure,
-    watch: Stopwatch,
+    reads: Mapping[str, Numbering] | None = None,
+    watch: Stopwatch | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What leaves one task of a stage, as rows; what it did, and how long it took, is reported to the driver."""
+    """What leaves one task of a stage, as rows; what it did, and how long it took, is reported to the driver.
+
+    ``watch`` runs already if something was done before.
+    """
+    watch = watch or stopwatch()
     equipment = Equipment(
         graph=context.graph,
         operators=context.operators,
@@ -158,7 +182,8 @@ def _run_stage(
     context.report([*task.progress, *task.ranges, times])
 
 
-def _watch() -> Stopwatch:
+def stopwatch() -> Stopwatch:
+    """One that begins now; what is nobody's is spent on Spark, which hands tuples over and takes them."""
     return Stopwatch(Work.CARRYING, SystemClock())
 
 
