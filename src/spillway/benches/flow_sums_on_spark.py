@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from spillway.benches.keyed_count_on_spark import state_in, stream_parquet
-from spillway.spark.raised import as_ours
+from spillway.benches.packets_with_past import SCHEMA
+from spillway.spark.raised import as_ours, interrupted_shortly
 
-_SCHEMA = "src string, dst string, bytes bigint"
+_COLUMNS = "src string, dst string, bytes bigint"
 
 
 class FlowSums:
@@ -35,11 +36,13 @@ class FlowSums:
         self._state = checkpoint / "state"
         self._written: dict[Path, int] = {}
         self._ended = ended
-        packets = stream_parquet(spark, folder, _SCHEMA, files_per_batch=files_per_batch)
+        packets = stream_parquet(spark, folder, _COLUMNS, files_per_batch=files_per_batch)
         sums = packets.groupBy("src", "dst").agg(fn.sum("bytes").alias("bytes")).where(fn.col("bytes") >= phi)
 
         def write(batch: DataFrame, number: int) -> None:
-            self.last_batch = batch.toArrow()
+            with interrupted_shortly():
+                heavy = batch.collect()
+            self.last_batch = pa.Table.from_pylist([row.asDict() for row in heavy], schema=SCHEMA)
             self._look()
             self._ended(number)
 
