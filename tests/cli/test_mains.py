@@ -13,7 +13,7 @@ import pytest
 from tests.cli.outcomes import outcomes
 
 from spillway.apps import APPS
-from spillway.benches.demonstration import Demonstration
+from spillway.benches.demonstration import Demonstration, Standing
 from spillway.cli import demo, doctor
 from spillway.cli.main import main
 from spillway.papers.af import reproduction
@@ -73,27 +73,59 @@ def test_run_tells_options_and_draws_without_spark(capsys: pytest.CaptureFixture
 @pytest.mark.spark
 def test_demo(spark: object, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     small = Demonstration(
-        batches=5, packets_per_batch=1_000, losses_after=(1, 3), phi_bytes=20_000, theta_bytes=10_000.0
+        batches=5,
+        packets_per_batch=1_000,
+        losses_after=(1, 3),
+        warm_up=2,
+        flows=500,
+        heavy=10,
+        heavy_share=0.5,
+        phi_bytes=2_000_000,
+        theta_bytes=1_000_000.0,
+        width=1_024,
     )
     monkeypatch.setattr(demo, "DEMONSTRATION", small)
     found = told(capsys, "demo", "--seed", "3")
     assert found["kept"] is True
-    assert [*found][:4] == ["ideal", "nothing", "approximate", "exact"]
-    assert found["ideal"]["error"] == found["exact"]["error"] == 0
-    assert 0 < found["approximate"]["error"] <= found["approximate"]["bound"] == 10_000
+    assert [*found] == ["ideal", "nothing", "approximate", "exact", "spark", "seconds", "kept"]
+    assert found["ideal"]["error"] == found["exact"]["error"] == found["spark"]["error"] == 0
+    assert 0 < found["approximate"]["error"] <= found["approximate"]["bound"] == 1_000_000
     assert found["nothing"]["error"] > found["approximate"]["error"]
     assert found["nothing"]["bound"] is None and found["nothing"]["losses"] == 2
-    assert found["exact"]["backups"] == found["exact"]["backup_chances"] == 10
-    assert found["approximate"]["recall"] == 1.0
+    assert [found[name]["recall"] for name in ("nothing", "approximate", "exact", "spark")] == [0, 1, 1, 1]
+    # Both shards in all five batches, and both partitions of Spark's store; approximately, at first and after losses.
+    assert found["exact"]["backups"] == found["exact"]["backup_chances"] == found["spark"]["backups"] == 10
+    assert (found["approximate"]["backups"], found["approximate"]["backup_chances"]) == (6, 10)
+    assert 0 < found["approximate"]["backup_bytes"] < found["exact"]["backup_bytes"]
+    assert found["spark"]["backup_bytes"] > 0
+    # Of batches 2 to 4 two follow a loss.
+    assert all(len(found[name]["batches_s"]) == 1 for name in ("nothing", "approximate", "exact", "spark"))
     assert list(root.iterdir()) == []
     assert not [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("spillway-demo")]
+
+
+@pytest.mark.spark
+def test_demo_that_fails_leaves_nothing(spark: object, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(standings: list[Standing]) -> None:
+        # All four wait for their turn, or are in the middle of a batch.
+        if all(standing.batches for standing in standings):
+            raise KeyboardInterrupt
+
+    small = Demonstration(batches=50, packets_per_batch=100, flows=50, heavy=5, width=64)
+    with pytest.raises(KeyboardInterrupt):
+        small.run(1, lambda: spark, show=fail, tell=lambda sentence: None)
+    assert list(root.iterdir()) == []
+    assert os.listdir(tempfile.gettempdir()) == []
 
 
 def test_demo_says_whether_promises_were_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "session", lambda: None)
-    for error, recall, status, said in ((9.0, 1.0, 0, "no heavy flow missed"), (11.0, 0.5, 1, "SOME HEAVY FLOWS")):
+    for error, recall, status, said in (
+        (9.0, 1.0, 0, "off by 9 B, within its bound of 10 B, and missed no heavy flow"),
+        (11.0, 1.0, 1, "off by 11 B, NOT WITHIN its bound of 10 B, and missed no heavy flow"),
+        (9.0, 0.5, 1, "within its bound of 10 B, and MISSED SOME HEAVY FLOWS"),
+    ):
         monkeypatch.setattr(
             Demonstration,
             "run",
@@ -101,8 +133,26 @@ def test_demo_says_whether_promises_were_kept(
         )
         assert main(["demo"]) == status
         shown = capsys.readouterr().out
-        assert said in shown and "after batches 25, 47, 69 of 80" in shown
+        assert said in " ".join(shown.split()) and "after batches 4 and 9 of 14" in shown
         assert told(capsys, "demo", status=status)["kept"] is (status == 0)
+
+
+@pytest.mark.parametrize(
+    ("batches_s", "said"),
+    [
+        ((0.1, 0.1), "It was 2 times as fast as Nothing, 2 times as fast as Exact and 5 times as fast as Spark's"),
+        ((0.1, 0.3), "It was about as fast as Nothing, about as fast as Exact and 3.3 times as fast as Spark's"),
+        ((0.4, 0.8), "It was only 0.38 times as fast as Nothing, only 0.38 times as fast as Exact and about as fast"),
+    ],
+)
+def test_demo_claims_a_speed_only_if_every_batch_shows_it(
+    batches_s: tuple[float, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        Demonstration, "run", lambda self, *anything, **options: outcomes(9.0, recall=1.0, batches_s=batches_s)
+    )
+    assert main(["demo"]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
 
 
 # -- clean ------------------------------------------------------------------------------------------------------------

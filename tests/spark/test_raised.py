@@ -61,8 +61,12 @@ def test_a_users_own_kind_is_told_in_one_sentence() -> None:
 class Thrown:
     """What Java threw, as far as it is asked."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
+        self.message = message
+
+    def getMessage(self) -> str:  # noqa: N802
+        return self.message
 
     def getClass(self) -> "Thrown":  # noqa: N802
         return self
@@ -72,8 +76,8 @@ class Thrown:
 
 
 class JavaError(Py4JJavaError):
-    def __init__(self, kind: str) -> None:
-        self.java_exception = Thrown(kind)
+    def __init__(self, kind: str, message: str = "it went wrong") -> None:
+        self.java_exception = Thrown(kind, message)
 
     def __str__(self) -> str:
         return "\tat somewhere\n" * 500
@@ -88,6 +92,14 @@ def test_that_spark_interrupted_a_batch_is_told_in_words_it_knows_and_few() -> N
         r"py4j.protocol.Py4JJavaError: An error occurred while calling.*java.lang.InterruptedException", text
     )
     assert "somewhere" not in text
+
+
+def test_that_the_jobs_of_a_batch_were_cancelled_is_told_in_few_words() -> None:
+    said = "[SPARK_JOB_CANCELLED] Job 7 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA"
+    with pytest.raises(RuntimeError) as raised, interrupted_shortly():
+        raise JavaError("org.apache.spark.SparkException", f"{said}\n\tat somewhere")
+    assert str(raised.value) == said
+    assert "somewhere" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_what_else_java_throws_stays_what_it_is() -> None:

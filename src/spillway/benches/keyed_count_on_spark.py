@@ -1,6 +1,8 @@
 """Spark's own keyed count, for comparison: the same input, the same batches, state in Spark's state stores."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -16,16 +18,29 @@ _PROVIDERS: dict[Store, str] = {
 }
 
 
-def stream_parquet(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
-    """A folder of Parquet files as a stream, one file per batch."""
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+def stream_parquet(spark: SparkSession, folder: Path, schema: str, *, files_per_batch: int = 1) -> DataFrame:
+    """A folder of Parquet files as a stream, so many files a batch."""
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", files_per_batch).parquet(str(folder))
+
+
+@contextmanager
+def state_in(store: Store, spark: SparkSession) -> Iterator[None]:
+    """Have queries that are started in the meantime keep their state in this store."""
+    before = spark.conf.get(_PROVIDER, None)
+    spark.conf.set(_PROVIDER, _PROVIDERS[store])
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_PROVIDER)
+        else:
+            spark.conf.set(_PROVIDER, before)
 
 
 def count_with_spark(
     frame: DataFrame, spark: SparkSession, *, key: str, store: Store, checkpoint: Path, output: Path | None
 ) -> list[float]:
     """Run ``groupBy(key).count()`` to the end of the input, into Parquet files or nowhere; seconds of each batch."""
-    before = spark.conf.get(_PROVIDER, None)
     ends: list[float] = []
 
     def write(batch: DataFrame, number: int) -> None:
@@ -35,8 +50,7 @@ def count_with_spark(
             batch.write.mode("overwrite").parquet(f"{output}/batch={number}")
         ends.append(time.monotonic())
 
-    spark.conf.set(_PROVIDER, _PROVIDERS[store])
-    try:
+    with state_in(store, spark):
         query = (
             frame.groupBy(key)
             .count()
@@ -46,11 +60,6 @@ def count_with_spark(
             .trigger(availableNow=True)
             .start()
         )
-    finally:
-        if before is None:
-            spark.conf.unset(_PROVIDER)
-        else:
-            spark.conf.set(_PROVIDER, before)
     try:
         query.awaitTermination()
     finally:

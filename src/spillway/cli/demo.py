@@ -1,12 +1,14 @@
-"""``spillway demo``: heavy hitters, all memory lost three times in mid-stream, and what each protection saved."""
+"""``spillway demo``: heavy hitters, all memory lost twice in mid-stream, and what each protection saves."""
 
 import argparse
 import time
 from dataclasses import asdict
-from typing import Any
+from statistics import median
 
-from spillway.benches.demonstration import Demonstration, Outcome
-from spillway.cli.live import watch
+from rich.table import Table
+
+from spillway.benches.demonstration import Demonstration, Outcome, Standing
+from spillway.cli.live import display
 from spillway.cli.numbers import seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate, size
 from spillway.graph import Approximate
@@ -22,16 +24,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     started_s = time.monotonic()
     shown = DEMONSTRATION
-    feed = shown.packets(options.seed)
     if not options.json:
-        PEOPLE.print(shown.graph(feed, Approximate(shown.theta_bytes)).draw(), markup=False)
+        drawing = shown.graph(shown.packets(options.seed), Approximate(shown.theta_bytes)).draw()
+        PEOPLE.print(drawing, markup=False, soft_wrap=True)
     PROGRESS.print(
-        f"Starting Spark, then {shown.batches} batches of {shown.packets_per_batch:,} packets, {len(shown.trials)} "
-        f"times over."
+        f"{shown.batches} batches of {shown.packets_per_batch:,} packets, by {len(shown.trials)} runs of this and by "
+        f"Spark's own state store, in turn."
     )
-    outcomes = shown.run(
-        feed, session(), watch=lambda run, name: watch(run, name, quiet=options.json), tell=PROGRESS.print
-    )
+    with display(quiet=options.json) as show:
+        outcomes = shown.run(
+            options.seed, session, show=lambda standings: show(_live(shown, standings)), tell=PROGRESS.print
+        )
     elapsed_s = time.monotonic() - started_s
     kept = all(outcome.kept for outcome in outcomes.values())
     if options.json:
@@ -39,34 +42,82 @@ def main(options: argparse.Namespace) -> int:
             {**{name: asdict(outcome) for name, outcome in outcomes.items()}, "seconds": elapsed_s, "kept": kept}
         )
     else:
-        _show(shown, outcomes, elapsed_s)
+        _show(shown, outcomes)
+        PEOPLE.print(f"{elapsed_s:.0f} s in all.")
     return 0 if kept else 1
 
 
-def _show(shown: Demonstration, outcomes: dict[str, Outcome], elapsed_s: float) -> None:
-    def row(name: str, outcome: Outcome) -> list[Any]:
+def _live(shown: Demonstration, standings: list[Standing]) -> Table:
+    table = Table()
+    table.add_column("run")
+    for column in ("batches", "packets", "backups", "written"):
+        table.add_column(column, justify="right")
+    for standing in standings:
+        table.add_row(
+            standing.name,
+            f"{standing.batches} of {shown.batches}",
+            "-" if standing.batch_s is None else rate(shown.packets_per_batch / standing.batch_s),
+            f"{standing.backups}/{standing.backup_chances}",
+            size(standing.backup_bytes),
+        )
+    return table
+
+
+def _show(shown: Demonstration, outcomes: dict[str, Outcome]) -> None:
+    def row(name: str, outcome: Outcome) -> list[str]:
         return [
             name,
-            size(outcome.error),
-            "none" if outcome.bound is None else size(outcome.bound),
-            f"{outcome.backups}/{outcome.backup_chances}",
+            "-" if outcome.tuples_per_s is None else rate(outcome.tuples_per_s).removesuffix("/s"),
+            f"{outcome.backups}/{outcome.backup_chances}" if outcome.backup_chances else "-",
             size(outcome.backup_bytes),
-            rate(outcome.tuples_per_s),
+            _off(outcome),
             f"{outcome.recall:.0%}",
             f"{outcome.precision:.0%}",
         ]
 
-    after = ", ".join(map(str, shown.losses_after))
+    after = " and ".join(map(str, shown.losses_after))
     print_table(
-        f"Heavy hitters, all memory lost after batches {after} of {shown.batches} (ideal: never)",
-        ["run", "error", "bound", "backups", "written", "packets", "recall", "precision"],
+        f"Flows of {size(shown.phi_bytes)} or more, all memory lost after batches {after} of {shown.batches}",
+        ["run", "packets", "backups", "written", "error/bound", "recall", "precision"],
         [row(name, outcome) for name, outcome in outcomes.items()],
     )
-    approximate = outcomes["approximate"]
-    missed = "no heavy flow" if approximate.recall == 1 else "SOME HEAVY FLOWS"
     PEOPLE.print(
-        f"Approximate: every counter within {approximate.bound:,.0f} bytes of the ideal after {approximate.losses} "
-        f"losses of all memory (measured: {approximate.error:,.0f}), with {approximate.backups} backups instead of "
-        f"{outcomes['exact'].backups}, and {missed} missed. {elapsed_s:.0f} s in all.",
-        soft_wrap=True,
+        f"ideal: without failures, in one process. spark: exact sums in Spark's HDFS-backed state store, which loses "
+        f"no memory here. packets: a second, in the median of {len(shown.measured)} batches without a recovery, after "
+        f"{shown.warm_up} to warm up. error: of the counter that is furthest from the ideal. recall, precision: of "
+        f"what the last batch reports."
     )
+    PEOPLE.print(f"\n{_conclusion(outcomes)}")
+
+
+def _off(outcome: Outcome) -> str:
+    """The error and its bound, the unit once where it is the same: the table is to fit 80 columns."""
+    if outcome.bound is None:
+        return f"{size(outcome.error)}/none"
+    error, bound = size(outcome.error), size(outcome.bound)
+    unit = bound[bound.index(" ") :]
+    return f"{error.removesuffix(unit)}/{bound}" if error.endswith(unit) else f"{error}/{bound}"
+
+
+def _conclusion(outcomes: dict[str, Outcome]) -> str:
+    """What was saved, and at what price, as far as it was."""
+    nothing, approximate, exact, spark = (outcomes[name] for name in ("nothing", "approximate", "exact", "spark"))
+    missed = "missed no heavy flow" if approximate.recall == 1 else "MISSED SOME HEAVY FLOWS"
+    assert approximate.bound is not None
+    within = "within" if approximate.error <= approximate.bound else "NOT WITHIN"
+    return (
+        f"After {approximate.losses} losses of all memory Approximate was off by {size(approximate.error)}, {within} "
+        f"its bound of {size(approximate.bound)}, and {missed}; Nothing found {nothing.recall:.0%} of them. "
+        f"Approximate made {approximate.backups} backups where Exact made {exact.backups}, and wrote "
+        f"{size(approximate.backup_bytes)} where Exact wrote {size(exact.backup_bytes)} and Spark's state store "
+        f"{size(spark.backup_bytes)}. It was {_compared(approximate, nothing)} Nothing, "
+        f"{_compared(approximate, exact)} Exact and {_compared(approximate, spark)} Spark's state store."
+    )
+
+
+def _compared(one: Outcome, other: Outcome) -> str:
+    """How fast one system was beside another, if every batch says the same of which was faster."""
+    ratios = [theirs / mine for mine, theirs in zip(one.batches_s, other.batches_s, strict=True)]
+    if min(ratios) <= 1 <= max(ratios):
+        return "about as fast as"
+    return f"{'only ' if max(ratios) < 1 else ''}{median(ratios):.2g} times as fast as"

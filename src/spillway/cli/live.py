@@ -1,7 +1,7 @@
 """The live table of a run: backups, divergence, failures, per operator."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import RenderableType
@@ -18,14 +18,15 @@ _REFRESH_S = 0.5
 def watch(run: Run, title: str, *, quiet: bool) -> None:
     """Show a run's progress until it ends; raises what stopped it."""
     started_s = time.monotonic()
-    with _display(quiet) as show:
+    with display(quiet=quiet) as show:
         while not run.wait(_REFRESH_S):
             show(_table(run.progress(), title, time.monotonic() - started_s))
         show(_table(run.progress(), title, time.monotonic() - started_s))
 
 
 @contextmanager
-def _display(quiet: bool) -> Iterator:  # type: ignore[type-arg]
+def display(*, quiet: bool) -> Iterator[Callable[[RenderableType], None]]:
+    """Something that is shown anew again and again until the block ends; nothing if quiet, or if nobody would see."""
     if quiet or not PROGRESS.is_terminal:
         yield lambda renderable: None
         return

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from spillway.errors import SpillwayError
 
 COMMANDS = {
-    "demo": "lose all memory three times in mid-stream and compare what each protection saves",
+    "demo": "lose all memory twice in mid-stream and compare what each protection saves and costs",
     "run": "run an application on Spark",
     "receive": "take items over TCP and HTTP for a Spark query, as safe as their bound asks for",
     "send": "send items to a receiver",

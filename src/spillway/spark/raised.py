@@ -22,6 +22,7 @@ _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
 _INTERRUPTION = "java.lang.InterruptedException"
+_CANCELLATION = "[SPARK_JOB_CANCELLED]"
 # What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
 _DIED = re.compile(
     r"terminated with exception:\s+SQLSTATE|Stream closed|Broken pipe|Connection reset|"
@@ -46,6 +47,8 @@ def written_down() -> Iterator[None]:
 def interrupted_shortly() -> Iterator[None]:
     """Around what Spark calls in the driver: that it was stopped in the middle is told to Spark in a few words.
 
+    It is stopped by an interruption, or by the cancellation of its jobs, which PySpark does on Ctrl-C.
+
     Spark looks for those words in the print of whatever is raised, with a pattern that takes a step down Java's stack
     for every character. The whole print, which has Java's own trace, ends in a StackOverflowError, a thousand lines of
     it on the screen, and a JVM that may not end.
@@ -53,6 +56,9 @@ def interrupted_shortly() -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
+        message = str(error.java_exception.getMessage())
+        if message.startswith(_CANCELLATION):
+            raise RuntimeError(message.splitlines()[0]) from None
         if error.java_exception.getClass().getName() != _INTERRUPTION:
             raise
         raise RuntimeError(
