@@ -85,9 +85,12 @@ def test_checkpoints_nobody_named_go_with_their_process(root: Path, capsys: pyte
     ],
     ids=["soak", "demo"],
 )
-def test_folders_of_commands_that_were_killed_are_known_for_what_they_are(kind: str, script: str) -> None:
+def test_folders_of_commands_that_were_killed_are_known_for_what_they_are(
+    kind: str, script: str, tmp_path: Path
+) -> None:
     text = "import os, signal\ndef strike(*anything, **options):\n    os.kill(os.getpid(), signal.SIGKILL)\n" + script
-    process = subprocess.Popen([sys.executable, "-c", text], cwd=ROOT, stderr=subprocess.PIPE)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # what it keeps elsewhere than in memory stays behind as well
+    process = subprocess.Popen([sys.executable, "-c", text], cwd=ROOT, env=environment, stderr=subprocess.PIPE)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == -9, errors.decode()[-2000:]
     left = [found for found in found_folders(folders.default_root()) if found.path.name.startswith(kind)]
