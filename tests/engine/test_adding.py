@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.operators.running import feed_of, tuples
 
@@ -232,6 +232,8 @@ def parts_of(seqs: list[int], salt: int, *, cut: int) -> list[AddedPart]:
 
 
 class TestNumbers:
+    @example(seqs=[0, 0, 2], salt=5, cut=1, before=None)
+    @example(seqs=[0, 1, 1, 1, 4], salt=5, cut=1, before=None)
     @given(
         seqs=st.lists(st.integers(-6, 6), max_size=9) | st.permutations(range(-3, 4)),
         salt=st.integers(0, 2**60 - 1),

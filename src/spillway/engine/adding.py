@@ -4,7 +4,7 @@ A source that only Spark can read gives rows, and bringing each of them to Pytho
 the only thing that reads it adds numbers to keys, Spark can add up within the batch first, so that Python sees each key
 once. That costs Spark a look-up per tuple and an exchange per key, so it pays where keys are few beside tuples, and
 costs up to twice the batch where they are not. Measured with words, a million tuples a batch, processor time of the
-batch with adding up over without: 0.6 with 0.01 keys a tuple, 0.8 with 0.03, 1 with 0.1, 1.2 with 0.25, 2.1 with 0.8.
+batch with adding up over without: 0.6 with 0.01 keys a tuple, 0.8 with 0.03, 1.1 with 0.1, 1.2 with 0.25, 1.8 with 0.8.
 
 So a run begins without, looks at the keys of a batch now and then, and adds up from the next batch on while there are
 few. What is decided concerns speed alone: state, outputs and errors are those of the tuples one by one. A batch in
