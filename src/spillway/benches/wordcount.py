@@ -34,8 +34,10 @@ from spillway.spark import session
 from spillway.spark.java import java_found
 from spillway.spark.timing import timed
 
-# A word's count may be off by 20 after any number of failures: little enough for backups to be due now and then.
-OURS: dict[str, Protection] = {"none": Nothing(), "approximate": Approximate(theta=20), "exact": Exact()}
+OURS = ("none", "approximate", "exact")
+# How far the count of any word may be off after any number of failures: as much as the most frequent ones come to in
+# some batches, so that backups are due now and then.
+THETA = {"uniform": 20.0, "zipf": 300_000.0}
 SPARKS: dict[str, Store] = {"spark_hdfs": "hdfs", "spark_rocksdb": "rocksdb"}
 SYSTEMS = (*OURS, *SPARKS)
 SCHEMAS = {"word": "seq bigint, word string", "int64": "seq bigint, word bigint"}
@@ -135,7 +137,7 @@ class Wordcount(Bench):
                 )
                 batches_s = all_s[self.fill - 1 :]
             else:
-                graph = self._graph(self._source(spark, work / "in"), OURS[name], output)
+                graph = self._graph(self._source(spark, work / "in"), self._protection(name), output)
                 timing = timed(graph, spark, backups=place / "backups", skip=self.fill)
                 batches_s = timing.batches_s
                 notes.add_all(name, "kernel_s", timing.kernel_s, turn=turn)
@@ -147,6 +149,10 @@ class Wordcount(Bench):
         finally:
             shutil.rmtree(place, ignore_errors=True)
         return median(batches_s)
+
+    def _protection(self, name: str) -> Protection:
+        protections = {"none": Nothing(), "approximate": Approximate(theta=THETA[self.words]), "exact": Exact()}
+        return protections[name]
 
     def _source(self, spark: Any, folder: Path) -> Any:
         if self.source == "dataframe":
