@@ -1,8 +1,9 @@
 """What fault tolerance costs, on the five workloads of seed 002 (tables 4 and 5).
 
 Four protections run the same input in the same runtime: none, mini-batch (state and items made durable in every batch),
-upstream backup (every item, state every 1 % of the stream) and approximate. They take turns, in another order each
-repetition, each time from nothing; a ratio is the median over repetitions of the ratio of median batches within one.
+upstream backup (every item, state every 1 % of the stream) and approximate. They run side by side, one batch each in
+turn, and every repetition begins from nothing; a ratio is the median, over all batches, of how long the same batch took
+one and the other just before or after.
 
 A batch on Spark takes far longer than its operators do, and varies by more than protection costs; so what protection
 costs is also measured where it arises: *protecting* is the part of a batch in which the slowest shard makes state or
@@ -24,7 +25,8 @@ from statistics import median
 from typing import Any, ClassVar, Protocol
 
 from spillway.benches.bench import Bench, Notes, Tell, option
-from spillway.benches.figures import median_interval, ratio_of_turns
+from spillway.benches.figures import median_interval, ratio_of_batches, ratio_of_turns
+from spillway.benches.side_by_side import Contender, side_by_side
 from spillway.errors import GraphError
 from spillway.graph import Discard, Generator, Graph, Trace
 from spillway.graph.protections import Protection
@@ -32,7 +34,7 @@ from spillway.graph.sinks import Sink
 from spillway.records.bench import BenchRecords
 from spillway.spark import session
 from spillway.spark.java import java_found
-from spillway.spark.timing import in_memory, new_folder, timed
+from spillway.spark.timing import Timing, in_memory, new_folder
 from spillway.state.folders import make_temporary
 
 WARM = 3  # batches at the start of a turn that are not measured
@@ -62,8 +64,8 @@ class Af(Bench):
     modes: tuple[str, ...]  # of the paper's tables; "approximate" is compared with the others
     workload: tuple[str, ...] = option((), "which to run, such as grep,join (default: all)")
     tuples_per_batch: int = option(0, "tuples in a batch (default: as each workload says)", least=0)
-    batches: int = option(5, "measured batches a turn")
-    repetitions: int = option(3, "turns of every protection")
+    batches: int = option(10, "measured batches")
+    repetitions: int = option(2, "how often all of them are run")
     slow_ms: int = option(0, "also with so many ms more for every durable write, as on a disk elsewhere", least=0)
     seed: int = option(1, "of the input", least=0)
 
@@ -108,25 +110,31 @@ class Af(Bench):
             tell(f"{name}: writing input.")
             made = workload.generator(seed=self.seed, batches=WARM + self.batches, tuples_per_batch=tuples)
             feed = in_memory(made, memory / "in")
-            # Not noted: the JVM compiles what it runs often.
-            _turn(workload, feed, "none", spark, disk, Notes(), subject=name, turn=0, slow_ms=0)
-            runs = [(mode, mode, 0) for mode in self.modes]
-            if self.slow_ms:
-                runs += [(slow(mode), mode, self.slow_ms) for mode in self.modes if mode != "none"]
             for turn in range(self.repetitions):
-                first = turn % len(runs)
-                rates: dict[str, float] = {}
-                for called, mode, slow_ms in runs[first:] + runs[:first]:
-                    subject = f"{name}/{called}"
-                    batch_s = _turn(
-                        workload, feed, mode, spark, disk, notes, subject=subject, turn=turn, slow_ms=slow_ms
-                    )
-                    rates[called] = tuples / batch_s / 1e6
-                told = ", ".join(f"{called} {rates[called]:.2f}" for called, _, _ in runs)
+                place = new_folder(disk)
+                timings = side_by_side(
+                    self._contenders(workload, feed, place), spark, batches=WARM + self.batches, skip=WARM
+                )
+                shutil.rmtree(place, ignore_errors=True)
+                for mode, timing in timings.items():
+                    _note(timing, notes, subject=f"{name}/{mode}", turn=turn)
+                told = ", ".join(f"{mode} {tuples / timing.batch_s / 1e6:.2f}" for mode, timing in timings.items())
                 tell(f"{name}, repetition {turn + 1}: M tuples/s: {told}")
         finally:
             shutil.rmtree(memory, ignore_errors=True)
             shutil.rmtree(disk, ignore_errors=True)
+
+    def _contenders(self, workload: Workload, feed: Trace, place: Path) -> dict[str, Contender]:
+        found = {mode: self._contender(workload, feed, mode, place / mode) for mode in self.modes}
+        if self.slow_ms:
+            for mode in self.modes:
+                if mode != "none":
+                    backups = f"slow://{self.slow_ms}ms{place / slow(mode)}"
+                    found[slow(mode)] = self._contender(workload, feed, mode, backups)
+        return found
+
+    def _contender(self, workload: Workload, feed: Trace, mode: str, backups: str | Path) -> Contender:
+        return Contender(graph=workload.graph(feed, workload.protection(mode), sink=Discard()), backups=backups)
 
 
 def slow(mode: str) -> str:
@@ -134,31 +142,12 @@ def slow(mode: str) -> str:
     return f"{mode}-slow"
 
 
-def _turn(
-    workload: Workload,
-    feed: Trace,
-    mode: str,
-    spark: Any,
-    disk: Path,
-    notes: Notes,
-    *,
-    subject: str,
-    turn: int,
-    slow_ms: int,
-) -> float:
-    """Run a workload once under a protection; returns its median batch."""
-    place = new_folder(disk)
-    try:
-        graph = workload.graph(feed, workload.protection(mode), sink=Discard())
-        timing = timed(graph, spark, backups=f"slow://{slow_ms}ms{place}" if slow_ms else place, skip=WARM)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+def _note(timing: Timing, notes: Notes, *, subject: str, turn: int) -> None:
     notes.add_all(subject, "batch_s", timing.batches_s, turn=turn)
     notes.add_all(subject, "protecting_s", timing.protecting_s, turn=turn)
     notes.add(subject, "backups", timing.backups, turn=turn)
     notes.add(subject, "backup_bytes", timing.backup_bytes, turn=turn)
     notes.add(subject, "item_bytes", timing.item_bytes, turn=turn)
-    return timing.batch_s
 
 
 def _summary(records: BenchRecords, name: str, about: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +160,7 @@ def _summary(records: BenchRecords, name: str, about: dict[str, Any]) -> dict[st
         (slow("approximate"), mode) for mode in ("none", *slow_modes)
     ]
     ratios = {
-        f"{one}_over_{other}": ratio_of_turns(turns[other], turns[one])
+        f"{one}_over_{other}": ratio_of_batches(turns[other], turns[one])
         for one, other in pairs
         if one != other and one in turns
     }
@@ -187,7 +176,6 @@ def _summary(records: BenchRecords, name: str, about: dict[str, Any]) -> dict[st
         },
         "ratio": {of: median(each) for of, each in ratios.items()},
         "ratio_interval": {of: median_interval(each) for of, each in ratios.items()},
-        "ratio_of_each_turn": ratios,
         "protecting_share": {mode: _protecting_share(records, f"{name}/{mode}") for mode in modes},
         **counts,
         "batches_s": turns,

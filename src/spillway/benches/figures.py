@@ -115,6 +115,16 @@ def ratio_of_turns(over: Sequence[Sequence[float]], under: Sequence[Sequence[flo
     return [median(a) / median(b) for a, b in zip(over, under, strict=True)]
 
 
+def ratio_of_batches(over: Sequence[Sequence[float]], under: Sequence[Sequence[float]]) -> list[float]:
+    """Batch by batch, one subject's sample over the other's: for subjects that run one batch each in turn.
+
+    >>> ratio_of_batches([[2.0, 4.0], [9.0]], [[2.0, 2.0], [3.0]])
+    [1.0, 2.0, 3.0]
+    """
+    pairs = [pair for a, b in zip(over, under, strict=True) for pair in zip(a, b, strict=True)]
+    return [a / b for a, b in pairs]
+
+
 def _change(now: Figure, before: Figure) -> Change:
     enough = min(now.samples, before.samples) >= SAMPLES_MIN
     return Change(
