@@ -107,7 +107,9 @@ def _anova_p(groups: list[Floats], every: Floats) -> float:
         return 1.0  # All alike: F is 0 / 0.
     if all(np.ptp(group) == 0 for group in groups):
         return 0.0  # No spread within any group, and the groups differ: F is infinite.
-    return float(stats.f_oneway(*groups).pvalue)
+    found = stats.f_oneway(*groups)
+    # Means that agree may come out with an F a little below zero, for which there is no p-value.
+    return float(found.pvalue) if found.statistic > 0 else 1.0
 
 
 def _distances(left: Floats, right: Floats) -> Floats:
