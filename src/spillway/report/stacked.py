@@ -58,8 +58,9 @@ def stacked_chart(
     whole = [tick for tick in ticks(x.low, x.high, log=False) if tick.is_integer()] or [float(first)]
     parts = [
         *frame.y_axis([(y.place(tick), label(tick)) for tick in ticks(low, high, log=False)]),
-        *(part for index in range(len(layers)) for part in _layer(index, layers[index], stacks, x, y, x_label)),
         *frame.x_axis([(x.place(tick), label(tick)) for tick in whole]),
+        *(part for index in range(len(layers)) for part in _layer(index, layers[index], stacks, x, y, x_label)),
+        frame.line("axis", y=frame.bottom),
     ]
     told = "; ".join(
         f"{layer} {sum(stack.heights[index] for stack in stacks) / max(len(stacks), 1):,.4g}"
