@@ -11,7 +11,7 @@ Spark's sums it is the largest difference from the truth.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +26,10 @@ import pyarrow.compute as pc
 from spillway.apps import APPS
 from spillway.apps.flows import Detection, score
 from spillway.apps.packets import PACKETS
-from spillway.backup import Observer, Step
-from spillway.backup.keeper import ignore
 from spillway.benches.bench import Tell
 from spillway.benches.flow_sums_on_spark import FlowSums
 from spillway.benches.packets_with_past import FILES_PER_BATCH, Traffic, past_of, write_traffic
-from spillway.benches.turns import Turns
+from spillway.benches.turns import AtEnds, Turns, wait_for_all
 from spillway.clock import SystemClock
 from spillway.graph import Approximate, Exact, Generator, Graph, Memory, Nothing, Protection
 from spillway.graph.feeds import SEQ
@@ -45,7 +43,6 @@ Counters = npt.NDArray[np.int64]
 System = Run | FlowSums
 
 SPARK = "spark"
-_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,29 +90,6 @@ class Standing:
 
 Show = Callable[[list[Standing]], None]
 """Called now and then with how far all have come."""
-
-
-class Witness:
-    """An observer in the driver that wipes all shard memory after some batches, and waits for its run's turn."""
-
-    def __init__(self, ended: Callable[[int], None], *, state: Path, losses_after: tuple[int, ...]) -> None:
-        self._ended = ended
-        self._state = state
-        self._losses_after = losses_after
-
-    def __call__(self, step: Step, operator: str, shard: int, batch: int) -> None:
-        if step is Step.WRITTEN:
-            if batch in self._losses_after:
-                wipe(self._state)
-            self._ended(batch)
-
-    def __reduce__(self) -> tuple[Callable[[], Observer], tuple[()]]:
-        # Tasks are given a copy, and have nothing to tell it.
-        return _nobody, ()
-
-
-def _nobody() -> Observer:
-    return ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +163,12 @@ class Demonstration:
                 ours[trial.name] = started
             sums = self._start_spark(traffic, spark, turns, work=work)
             stack.callback(_stop, sums, turns)
-            self._watch({**ours, SPARK: sums}, turns, show)
+            systems: dict[str, System] = {**ours, SPARK: sums}
+            wait_for_all(
+                systems,
+                turns,
+                looked=lambda: show([self._standing(name, system, turns) for name, system in systems.items()]),
+            )
             return {
                 "ideal": ideal_outcome,
                 **{trial.name: self._outcome(trial, ours[trial.name], turns, ideal, traffic) for trial in self.trials},
@@ -221,12 +200,18 @@ class Demonstration:
 
     def _start(self, trial: Trial, traffic: Traffic, spark: Any, turns: Turns, *, memory: Path, work: Path) -> Run:
         state = memory / trial.name
+
+        def ended(batch: int) -> None:
+            if batch in self.losses_after:
+                wipe(state)
+            turns.ended(trial.name, batch)
+
         return run(
             self.graph(traffic.feed, trial.protection),
             spark,
             state=state,
             backups=work / trial.name,
-            observe=Witness(lambda batch: turns.ended(trial.name, batch), state=state, losses_after=self.losses_after),
+            observe=AtEnds(ended),
         )
 
     def _start_spark(self, traffic: Traffic, spark: Any, turns: Turns, *, work: Path) -> FlowSums:
@@ -238,16 +223,6 @@ class Demonstration:
             checkpoint=work / SPARK,
             ended=lambda batch: turns.ended(SPARK, batch),
         )
-
-    def _watch(self, systems: Mapping[str, System], turns: Turns, show: Show) -> None:
-        """Wait until all have ended; raises what stopped one of them."""
-        running = dict(systems)
-        while running:
-            for name, system in list(running.items()):
-                if system.wait(_LOOK_S):
-                    turns.leave(name)
-                    del running[name]
-            show([self._standing(name, system, turns) for name, system in systems.items()])
 
     def _standing(self, name: str, system: System, turns: Turns) -> Standing:
         batches_s = turns.batches_s(name)

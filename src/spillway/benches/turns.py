@@ -9,9 +9,21 @@ between two batches, such as noting that the one before is done.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
+from spillway.backup import Observer, Step
+from spillway.backup.keeper import ignore
 from spillway.clock import Clock
+
+_LOOK_S = 0.1
+
+
+class System(Protocol):
+    """What runs on a thread of its own and can be waited for."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it has ended, at most so long; true if it has. Raises what stopped it."""
 
 
 class Turns:
@@ -80,3 +92,33 @@ class Turns:
 def _rotated(names: list[str], *, by: int) -> list[str]:
     first = by % len(names)
     return names[first:] + names[:first]
+
+
+def wait_for_all(systems: Mapping[str, System], turns: Turns, *, looked: Callable[[], None] = lambda: None) -> None:
+    """Until all have ended; raises what stopped one of them. ``looked`` is called now and then meanwhile."""
+    left = dict(systems)
+    while left:
+        for name, system in list(left.items()):
+            if system.wait(_LOOK_S):
+                turns.leave(name)
+                del left[name]
+        looked()
+
+
+class AtEnds:
+    """An observer of a run that calls a function of the driver's after every batch."""
+
+    def __init__(self, ended: Callable[[int], None]) -> None:
+        self._ended = ended
+
+    def __call__(self, step: Step, operator: str, shard: int, batch: int) -> None:
+        if step is Step.WRITTEN:
+            self._ended(batch)
+
+    def __reduce__(self) -> tuple[Callable[[], Observer], tuple[()]]:
+        # Tasks are given a copy, and have nothing to tell it.
+        return _nobody, ()
+
+
+def _nobody() -> Observer:
+    return ignore

@@ -13,6 +13,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+_FIRST = 3  # batches of a process, which load and compile
+
 
 class Work(StrEnum):
     """What the time of a batch is spent on."""
@@ -120,11 +122,8 @@ def average(times: Sequence[BatchTimes]) -> dict[Work, float]:
 
 
 def steady(times: Sequence[BatchTimes]) -> Sequence[BatchTimes]:
-    """The batches to judge by: without the first few of a process, which load and compile, if there are others."""
+    """The batches to judge by: without the first few of a process, if there are others."""
     return times[_FIRST:] if len(times) > 2 * _FIRST else times[1:] or times
-
-
-_FIRST = 3
 
 
 def at_work_s(intervals: Iterable[tuple[float, float]]) -> float:

@@ -3,7 +3,7 @@
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ class Timing:
 
     batches_s: list[float]
     records: list[ShardProgress]  # of those batches
-    times: list[BatchTimes]  # of those batches
+    times: list[BatchTimes] = field(default_factory=list)  # of those batches, where they tell of nothing else
 
     @property
     def batch_s(self) -> float:
