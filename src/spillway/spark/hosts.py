@@ -21,10 +21,14 @@ def hosts_seen(context: SparkContext) -> frozenset[str]:
     return frozenset(executor.rpartition(":")[0] for executor in shown)
 
 
-def this_host() -> Column:
+def this_host(context: SparkContext) -> Column:
     """The host of the executor that works this column out, by the name ``hosts_seen`` gives it.
 
     Only the executor knows: it is told by what starts it and takes that for its own name. A Python worker is not told,
-    and its environment does not say (what the machine calls itself is often another name).
+    and its environment does not say (what the machine calls itself is often another name). In local mode nobody starts
+    it, and the executor goes by another name than the driver; but then there is only one host.
     """
+    scala: Any = context._jsc.sc()
+    if scala.isLocal():
+        return sql.lit(*hosts_seen(context))
     return sql.reflect(sql.lit("org.apache.spark.util.Utils"), sql.lit("localHostName"))

@@ -36,12 +36,13 @@ from spillway.errors import RunError, SpillwayError
 from spillway.files.folders import open_folder
 from spillway.spark.hosts import hosts_seen, this_host
 from spillway.spark.pinning import pinned
+from spillway.spark.raised import CANCELLATION, as_ours
 from spillway.state.folders import default_root, memory_id
 
 PROBE_S_MAX = 60.0
 """How long all hosts together have to answer, unless told."""
 
-_ROUNDS_MAX = 10
+_ROUNDS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ def probe(
     until_s = clock.monotonic_s() + seconds_max
     nonce = f"probe-{uuid.uuid4().hex}"
     answers: dict[str, _Answer] = {}
+    failed = ""
     if backups is not None:
         _put(backups, nonce)
     try:
@@ -84,10 +86,12 @@ def probe(
             if not silent or left_s <= 0:
                 break
             ask = partial(_answer, backups=backups, root=None if root is None else str(root), nonce=nonce)
-            answers |= {answer.host: answer for answer in _asked(spark, silent, ask, left_s)}
-        silent_for = f"within {seconds_max:g} s" if clock.monotonic_s() >= until_s else f"in {_ROUNDS_MAX} attempts"
+            came, failed = _asked(spark, silent, ask, left_s)
+            answers |= {answer.host: answer for answer in came}
+        late = clock.monotonic_s() >= until_s
+        how = f"within {seconds_max:g} s" if late else f"in {_ROUNDS_MAX} attempts"
         return {
-            host: _judged(answers[host], backups, nonce) if host in answers else _silent(host, silent_for)
+            host: _judged(answers[host], backups, nonce) if host in answers else _silent(host, how, failed)
             for host in sorted(wanted)
         }
     finally:
@@ -127,8 +131,8 @@ class _Answers(AccumulatorParam[list[_Answer]]):
         return value1
 
 
-def _asked(spark: SparkSession, hosts: list[str], ask: Any, seconds_max: float) -> list[_Answer]:
-    """The answers that come in time, of these hosts or of others that the tasks were computed on."""
+def _asked(spark: SparkSession, hosts: list[str], ask: Any, seconds_max: float) -> tuple[list[_Answer], str]:
+    """The answers that come in time, of these hosts or of others that tasks were computed on; and why one failed."""
     context = spark.sparkContext
     answers = context.accumulator([], _Answers())
 
@@ -139,21 +143,24 @@ def _asked(spark: SparkSession, hosts: list[str], ask: Any, seconds_max: float) 
         yield from ()
 
     count = len(hosts)
-    frame = pinned(spark.range(0, count, 1, count), hosts).select(this_host().alias("host"))
+    frame = pinned(spark.range(0, count, 1, count), hosts).select(this_host(context).alias("host"))
     tag = f"spillway-{uuid.uuid4().hex}"
     in_time = threading.Timer(math.ceil(seconds_max), context.cancelJobsWithTag, [tag])
     in_time.daemon = True
     # A tag, and not a group of jobs: where this is a batch of a query, the group is the query's.
     context.addJobTag(tag)
     in_time.start()
+    failed = ""
     try:
         frame.mapInArrow(task, "host string").collect()
-    except (PySparkException, Py4JError):
-        pass  # who has not answered is asked again, or told
+    except (PySparkException, Py4JError) as error:
+        # Who has not answered is asked again, or told.
+        if CANCELLATION not in str(error):
+            failed = str(as_ours(error, "Spark said"))
     finally:
         in_time.cancel()
         context.removeJobTag(tag)
-    return list(answers.value)
+    return list(answers.value), failed
 
 
 def _put(backups: str, nonce: str) -> None:
@@ -180,12 +187,9 @@ def _judged(answer: _Answer, backups: str | None, nonce: str) -> Seen:
     return Seen(memory_id=answer.memory_id, trouble=trouble)
 
 
-def _silent(host: str, how: str) -> Seen:
-    return Seen(
-        memory_id="",
-        trouble=f"Host {host} did not answer {how}. Its executor may be busy or gone: look at its log, or start again "
-        f"without it.",
-    )
+def _silent(host: str, how: str, failed: str) -> Seen:
+    why = failed or "Its executor may be busy or gone: look at its log, or start again without it."
+    return Seen(memory_id="", trouble=f"Host {host} did not answer {how}. {why}")
 
 
 def _remove(backups: str, nonce: str) -> None:
