@@ -3,6 +3,8 @@
 import json
 import os
 import select
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from tests.state import processes
 
 from spillway.errors import StateMemoryError
 from spillway.state import folders
-from spillway.state.folders import claim, default_root, found_folders, look_at, release, wipe
+from spillway.state.folders import claim, default_root, found_folders, look_at, memory_id, release, wipe
 
 
 def test_a_claimed_folder_is_ours(tmp_path: Path) -> None:
@@ -128,8 +130,65 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         claim(tmp_path / "file", graph="talkers")
 
 
-def test_the_default_root_is_this_users_own() -> None:
+def test_the_default_root_is_this_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPILLWAY_MEMORY", raising=False)
     assert default_root().name == f"spillway-{os.getuid()}"
+
+
+def test_the_default_root_can_be_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPILLWAY_MEMORY", str(tmp_path))
+    assert default_root() == tmp_path
+    monkeypatch.setenv("SPILLWAY_MEMORY", "memory")
+    with pytest.raises(StateMemoryError, match=r"SPILLWAY_MEMORY .* must be an absolute path; it is 'memory'"):
+        default_root()
+
+
+def test_a_memory_keeps_its_id_until_it_is_lost(tmp_path: Path) -> None:
+    first = memory_id(tmp_path / "one")
+    assert memory_id(tmp_path / "one") == first
+    assert memory_id(tmp_path / "other") != first
+    wipe(tmp_path / "one")
+    assert memory_id(tmp_path / "one") != first
+
+
+def test_a_memory_on_a_disk_has_another_id_after_the_machine_was_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = memory_id(tmp_path)
+    monkeypatch.setattr(folders, "this_boot", lambda: 1)
+    second = memory_id(tmp_path)
+    assert second != first
+    assert memory_id(tmp_path) == second
+
+
+def test_of_two_who_ask_for_the_id_at_the_same_moment_the_first_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, given = folders._alone, []
+
+    @contextmanager
+    def alone_after_another(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(folders, "_alone", alone)
+        given.append(memory_id(folder))
+        with alone(folder):
+            yield
+
+    monkeypatch.setattr(folders, "_alone", alone_after_another)
+    assert [memory_id(tmp_path)] == given
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"memory": "a"}'])
+def test_an_id_that_cannot_be_read_is_given_anew(text: str, tmp_path: Path) -> None:
+    (tmp_path / "memory.json").write_text(text)
+    assert memory_id(tmp_path) == memory_id(tmp_path)
+
+
+def test_a_root_that_cannot_be_written_has_no_id(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StateMemoryError, match="cannot be used"):
+        memory_id(tmp_path / "file")
+    with files_no_larger_than(0), pytest.raises(StateMemoryError):
+        memory_id(tmp_path)
 
 
 def test_a_full_disk_leaves_the_claim_that_was_there(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "reproduce": "run a paper's experiments, with its figures beside ours",
     "bench": "measure: protections on five workloads, the receiver, the model, state, and against Spark's own stores",
     "soak": "run random fault schedules, as many as there is time for",
+    "cluster": "start a Spark cluster of several hosts on this machine, to try things on",
     "clean": "remove shard memory that no run uses any more",
     "doctor": "say what is installed, what is missing and what to do",
 }

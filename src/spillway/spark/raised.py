@@ -22,7 +22,7 @@ _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
 _INTERRUPTION = "java.lang.InterruptedException"
-_CANCELLATION = "[SPARK_JOB_CANCELLED]"
+CANCELLATION = "[SPARK_JOB_CANCELLED]"
 # What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
 _DIED = re.compile(
     r"terminated with exception:\s+SQLSTATE|Stream closed|Broken pipe|Connection reset|"
@@ -57,7 +57,7 @@ def interrupted_shortly() -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         message = str(error.java_exception.getMessage())
-        if message.startswith(_CANCELLATION):
+        if message.startswith(CANCELLATION):
             raise RuntimeError(message.splitlines()[0]) from None
         if error.java_exception.getClass().getName() != _INTERRUPTION:
             raise

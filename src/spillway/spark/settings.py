@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -74,14 +75,24 @@ FOR_SPEED = (
 
 # Settings of a session that we make ourselves, beside those.
 FOR_SESSION = {
-    # Nothing here needs to be reachable from other machines.
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     # Commands of ours run for minutes; without this the JVM keeps asking the system for memory it then leaves idle.
     "spark.driver.memory": "2g",
 }
+
+# The same, if the master is on this machine: then nothing needs to be reachable from others.
+FOR_THIS_MACHINE = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+# How long a task waits for a place on the host that it is pinned to, before it runs on another, which has no memory of
+# its shard. Spark's own 3 s are soon over: tasks before it on that host may take as long. It also is how long a task
+# waits whose host has gone in the middle of a stage, if others of the stage are pinned to hosts that live. All tasks of
+# the session wait so, those that read files too, and Spark knows no such setting for a single query.
+_WAIT_FOR_HOST = "spark.locality.wait.node"
+WAIT_FOR_HOST_S = 30.0
 
 _SOCKETS = "sockets-"
 # The system takes names of sockets up to 104 bytes (macOS) or 108; Spark's own part of them is 42.
@@ -89,17 +100,19 @@ _SOCKET_FOLDER_LENGTH_MAX = 60
 
 
 def session(*, master: str | None = None, app: str = "spillway", ui: bool = False, **settings: str) -> SparkSession:
-    """A Spark session on this machine, set up for Spillway; an existing one is returned as it is.
+    """A Spark session, set up for Spillway; an existing one is returned as it is.
 
-    The default master has as many threads as cores, at most 4, and tries a failed task four times (a plain
-    ``local[N]`` never tries again).
+    The default master is this machine, with as many threads as cores, at most 4. It tries a failed task four times (a
+    plain ``local[N]`` never tries again).
     """
     cores = min(os.cpu_count() or 1, 4)
     # Workers must run in this Python, not in whichever comes first on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master or f"local[{cores},4]").appName(app)
-    for name, value in {**FOR_SESSION, **session_settings(), "spark.ui.enabled": str(ui).lower(), **settings}.items():
+    master = master or f"local[{cores},4]"
+    builder = SparkSession.builder.master(master).appName(app)
+    ours = FOR_SESSION | (FOR_THIS_MACHINE if _on_this_machine(master) else {}) | session_settings(master=master)
+    for name, value in {**ours, "spark.ui.enabled": str(ui).lower(), **settings}.items():
         builder = builder.config(name.replace("__", "."), value)
     spark = builder.getOrCreate()
     # What stops a run is raised in the driver, in one sentence; Spark's log would say it four times over, at length.
@@ -107,15 +120,26 @@ def session(*, master: str | None = None, app: str = "spillway", ui: bool = Fals
     return spark
 
 
-def session_settings() -> dict[str, str]:
+def session_settings(*, master: str = "local") -> dict[str, str]:
     """What a Spark session of one's own should be built with, so that a batch costs no more than in ``sw.session()``.
 
-    Spark and its Python workers then talk through sockets in a folder that only this user can enter, which is made by
-    this call and removed when the process ends. Once a session is there nothing of this can be set any more.
+    Spark and its Python workers then talk through sockets. Where the master is this machine, they are in a folder that
+    only this user can enter, which is made by this call and removed when the process ends; on other machines they are
+    among the temporary files, with the rights that files of the user have. Once a session is there nothing of this can
+    be set any more.
     """
     if SparkSession.getActiveSession() is not None:
         return {}  # a session that is there stays as it is
-    return {**{setting.name: setting.value for setting in FOR_SPEED}, **_sockets()}
+    return {setting.name: setting.value for setting in FOR_SPEED} | (_sockets() if _on_this_machine(master) else {})
+
+
+def wait_for_hosts(spark: SparkSession, *, seconds: float = WAIT_FOR_HOST_S) -> None:
+    """Let tasks of all stages that begin from now on wait so long for the host they are pinned to, whatever was set.
+
+    Spark's scheduler reads this setting anew for every stage, so that unlike others it can be changed in a session.
+    """
+    context: Any = spark.sparkContext
+    context._jsc.sc().conf().set(_WAIT_FOR_HOST, f"{round(1000 * seconds)}ms")
 
 
 def missing_settings(found: Mapping[str, str]) -> list[Setting]:
@@ -137,6 +161,10 @@ def _sockets() -> dict[str, str]:
         return {_SOCKETS_ENABLED: "false"}
     atexit.register(_leave, folder)
     return {"spark.python.unix.domain.socket.dir": str(folder)}
+
+
+def _on_this_machine(master: str) -> bool:
+    return master.startswith(("local", "spark://localhost:", "spark://127."))
 
 
 def _leave(folder: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -12,17 +13,22 @@ from pathlib import Path
 
 from spillway.errors import StateMemoryError
 from spillway.files.durable import write_whole
+from spillway.state.boot import this_boot
 from spillway.state.locks import LOCK
 from spillway.state.memory import memory_error
 
 TEMPORARY_CHECKPOINT = "spillway-checkpoint-"
 """How the names of Spark's folders begin that a run makes when none is named, among the system's temporary files."""
 
+MEMORY_VARIABLE = "SPILLWAY_MEMORY"
+"""The environment variable that names the folder under which state lies, instead of the one in shared memory."""
+
 MUCH_BYTES = 10**9
 """More than this kept by runs that have ended is much, whatever the file system has free."""
 
 _SHARED_MEMORY = Path("/dev/shm")
 _OWNER = "owner.json"
+_IDENTITY = "memory.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +78,36 @@ class Kept:
 
 def default_root() -> Path:
     """The folder under which state lies unless another is named: in shared memory where there is any."""
+    named = os.environ.get(MEMORY_VARIABLE)
+    if named:
+        if not os.path.isabs(named):
+            raise StateMemoryError(
+                f"{MEMORY_VARIABLE} names the folder of all state and must be an absolute path; it is {named!r}."
+            )
+        return Path(named)
     base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     return base / f"spillway-{os.getuid()}"
+
+
+def memory_id(root: Path) -> str:
+    """The name of the memory at a root, unlike that of any other: it is another one once the memory was lost.
+
+    Whoever asks first gives it, and it is kept in the memory itself. Where that is a disk it does not outlive the boot,
+    as state does not (see ``boot``).
+    """
+    known = _read_identity(root)
+    if known is not None:
+        return known
+    with _alone(root):
+        known = _read_identity(root)  # another may have been first
+        if known is not None:
+            return known
+        fresh = uuid.uuid4().hex
+        try:
+            write_whole(root / _IDENTITY, json.dumps({"memory": fresh, "boot": this_boot()}).encode())
+        except OSError as error:
+            raise memory_error(root / _IDENTITY, error) from error
+        return fresh
 
 
 def claim(folder: Path, *, graph: str, checkpoint: str = "") -> None:
@@ -113,6 +147,7 @@ def other_user(folder: Path) -> Owner | None:
 
 def wipe(folder: Path) -> None:
     """Lose all shard memory in ``folder``, as a machine that stops does; the claim stays, and so do locks."""
+    (folder / _IDENTITY).unlink(missing_ok=True)
     for parent, _, names in os.walk(folder, topdown=False):
         if Path(parent) == folder:
             continue
@@ -163,6 +198,14 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _read_identity(root: Path) -> str | None:
+    try:
+        noted = json.loads((root / _IDENTITY).read_text())
+        return str(noted["memory"]) if noted["boot"] == this_boot() else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _write_owner(folder: Path, owner: Owner) -> None:

@@ -1,0 +1,153 @@
+"""A driver on a cluster, which does what a test asks it line by line: ``python -m tests.spark.cluster_driver MASTER``.
+
+It is a process of its own because a process has one Spark, and other tests have theirs.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from spillway.spark import session
+from spillway.spark.hosts import hosts_seen
+from spillway.spark.pinning import Pins
+from spillway.spark.probing import RunError, check_seen, probe
+from spillway.spark.settings import query_settings, wait_for_hosts
+
+SHARDS = 3
+ROWS = "shard int, at string"
+WAIT_S_MAX = 60.0
+
+
+class Driver:
+    """The test's end."""
+
+    def __init__(self, master: str, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.spark.cluster_driver", master]
+        self.folder = folder
+        self._log = (folder / "driver.log").open("w+")
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def ask(self, what: str, **options: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"what": what, **options}), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            self._log.seek(0)
+            raise AssertionError(f"the driver has ended: {self._log.read()[-3000:]}")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
+
+
+class Asked:
+    """The driver's end: a method for each thing that can be asked."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._pins = Pins(spark)
+
+    def hosts(self, count: int) -> list[str]:
+        """Wait until there are so many, then tell which."""
+        until_s = time.monotonic() + WAIT_S_MAX
+        while len(hosts_seen(self._spark.sparkContext)) != count and time.monotonic() < until_s:
+            time.sleep(0.02)
+        return sorted(hosts_seen(self._spark.sparkContext))
+
+    def probe(self, **options: Any) -> dict[str, Any]:
+        seen = probe(self._spark, **options)
+        try:
+            check_seen(seen)
+            refused = ""
+        except RunError as error:
+            refused = str(error)
+        memories = {host: answer.memory_id for host, answer in seen.items()}
+        return {"memories": memories, "troubles": {h: s.trouble for h, s in seen.items()}, "refused": refused}
+
+    def stream(self, batches: int, places: list[list[str | None]], wait_s: float = 20.0) -> list[dict[str, str]]:
+        """Run a query of two stages after the first; for each batch, where each task of them ran."""
+        wait_for_hosts(self._spark, seconds=wait_s)
+        seen: list[dict[str, str]] = []
+
+        def write(frame: DataFrame, batch: int) -> None:
+            frame = frame.select((sql.col("value") % SHARDS).cast("int").alias("shard"), sql.lit("").alias("at"))
+            for stage, wanted in enumerate(places):
+                arriving = frame.repartitionById(SHARDS, sql.col("shard"))
+                frame = self._pins.pinned(arriving, wanted).mapInArrow(located(stage), ROWS)
+            if len(seen) < batches:
+                seen.append(dict(row.at.split("@") for row in frame.collect() if row.at))
+
+        reading = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 30).load()
+        with tempfile.TemporaryDirectory() as checkpoint:
+            with query_settings(self._spark, local_checkpoint=True):
+                query = reading.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).start()
+            while len(seen) < batches and query.isActive:
+                query.awaitTermination(0.02)  # type: ignore[arg-type]
+            query.stop()
+        return seen
+
+    def leaves_frames_alone(self) -> bool:
+        frame = self._spark.range(0, 3, 1, 3)
+        return self._pins.pinned(frame, [None] * 3) is frame
+
+    def answers(self, places: list[str | None]) -> list[int]:
+        """The rows of a frame that is pinned, which must be those it had."""
+        wait_for_hosts(self._spark, seconds=0.1)
+        frame = self._spark.range(0, 12, 1, len(places))
+        return [row.id for row in self._pins.pinned(frame, places).collect()]
+
+
+def located(stage: int) -> Any:
+    """A task that says where it runs, hands on what was said before, and gives every shard of the next stage a row."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        said = [at for batch in batches for at in batch.column("at").to_pylist() if at]
+        context = TaskContext.get()
+        assert context is not None
+        # On a cluster of ours the memory root is named after the host.
+        here = f"{stage}/{context.partitionId()}@{Path(os.environ['SPILLWAY_MEMORY']).name}"
+        rows = [*said, here, *[""] * SHARDS]
+        shards = pa.array([index % SHARDS for index in range(len(rows))], pa.int32())
+        yield pa.RecordBatch.from_arrays([shards, pa.array(rows)], names=["shard", "at"])
+
+    return task
+
+
+def main(master: str) -> None:
+    spark = session(
+        master=master,
+        spark__executor__memory="512m",
+        # Executors live for seconds, and run no kernels: see tests/spark_archive.py.
+        spark__executor__extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        spark__python__daemon__module="pyspark.daemon",
+    )
+    asked = Asked(spark)
+    for line in sys.stdin:
+        options = json.loads(line)
+        print(json.dumps(getattr(asked, options.pop("what"))(**options)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

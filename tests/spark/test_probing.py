@@ -1,0 +1,102 @@
+"""What hosts answer about backups, judged without a cluster: tests/spark/test_cluster.py has one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillway.errors import RunError
+from spillway.files.folders import LocalFolder
+from spillway.spark import probing
+from spillway.spark.hosts import hosts_seen
+from spillway.spark.probing import Seen, _Answer, _answer, _judged, check_seen, probe
+
+NONCE = "probe-1"
+
+
+def answer(backups: Path | str, root: Path) -> _Answer:
+    return _answer("h", backups=str(backups), root=str(root), nonce=NONCE)
+
+
+def test_a_host_that_reads_and_writes_has_no_trouble(tmp_path: Path) -> None:
+    LocalFolder(tmp_path / "b").write(NONCE, NONCE.encode())
+    told = answer(tmp_path / "b", tmp_path / "m")
+    assert (told.host, told.trouble) == ("h", "")
+    assert _judged(told, str(tmp_path / "b"), NONCE) == Seen(memory_id=told.memory_id)
+
+
+def test_a_host_that_does_not_find_the_drivers_file_writes_nothing(tmp_path: Path) -> None:
+    told = answer(tmp_path / "b", tmp_path / "m")
+    assert not (tmp_path / "b").exists()
+    seen = _judged(told, str(tmp_path / "b"), NONCE)
+    assert not seen.sees_backups
+    assert seen.memory_id
+    assert seen.trouble.startswith(f"Host h cannot read what the driver put into the backups folder {tmp_path / 'b'} (")
+
+
+@pytest.mark.parametrize("backups", ["nowhere://bucket/run", "memory://probed"])
+def test_a_host_that_knows_no_such_folder_says_so(backups: str, tmp_path: Path) -> None:
+    told = answer(backups, tmp_path / "m")
+    assert told.trouble.startswith(f"cannot read what the driver put into the backups folder {backups} (")
+
+
+def test_a_folder_that_can_only_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LocalFolder(tmp_path).write(NONCE, NONCE.encode())
+
+    def refuse(self: LocalFolder, name: str, data: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(LocalFolder, "write", refuse)
+    told = answer(tmp_path, tmp_path / "m")
+    assert told.trouble == (
+        f"can read the backups folder {tmp_path} and cannot write into it (Permission denied). Name a folder that all "
+        f"hosts can reach with backups=."
+    )
+
+
+def test_a_file_that_does_not_reach_the_driver_is_told(tmp_path: Path) -> None:
+    wrote = _Answer(host="h", memory_id="m", wrote=f"{NONCE}-7")
+    missing = _judged(wrote, str(tmp_path), NONCE)
+    assert missing.trouble.startswith(f"Host h wrote into the backups folder {tmp_path}, and the driver does not find")
+    (tmp_path / f"{NONCE}-7").write_text("another")
+    assert "it is another file" in _judged(wrote, str(tmp_path), NONCE).trouble
+
+
+def test_a_host_without_memory_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = answer(tmp_path, tmp_path / "file")
+    assert told.trouble.startswith("has no memory: ")
+    assert not _judged(told, str(tmp_path), NONCE).sees_backups
+
+
+def test_trouble_is_refused_in_one_sentence_and_the_rest_counted() -> None:
+    check_seen({"a": Seen(memory_id="1")})
+    seen = {"b": Seen(memory_id="", trouble="Host b is silent."), "a": Seen(memory_id="1", trouble="Host a is blind.")}
+    with pytest.raises(RunError, match=r"^Host a is blind\. \(1 other hosts? ha"):
+        check_seen(seen)
+
+
+@pytest.mark.spark
+def test_in_local_mode_the_driver_is_the_one_host(spark: Any, tmp_path: Path) -> None:
+    (host,) = hosts_seen(spark.sparkContext)
+    seen = probe(spark, backups=str(tmp_path / "backups"), root=tmp_path / "memory")
+    assert seen == {host: Seen(memory_id=probing.memory_id(tmp_path / "memory"))}
+    assert [*(tmp_path / "backups").iterdir()] == []
+
+
+def fail(*arguments: Any, **options: Any) -> None:
+    raise ModuleNotFoundError("No module named 'spillway'")
+
+
+@pytest.mark.spark
+def test_why_tasks_fail_is_told(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_answer", fail)
+    (seen,) = probe(spark, backups=None).values()
+    assert "did not answer in 4 attempts. Spark said: ModuleNotFoundError: No module named 'spillway'" in seen.trouble
+
+
+@pytest.mark.spark
+def test_backups_that_the_driver_cannot_write_are_refused(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"The driver cannot write into the backups folder .*/file/b \(File exists"):
+        probe(spark, backups=str(tmp_path / "file" / "b"))
