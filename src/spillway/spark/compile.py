@@ -112,10 +112,10 @@ def _entering(
 ) -> DataFrame:
     """What stage 0 makes of one source."""
     name = f"spillway-{graph.name}-{source.name}"
-    read = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
-    if source.feed is not None:
-        return read_feed(spark, source.feed, read, name=name, columns=ROWS)
-    if source.files is not None:
+    if source.feed is not None or source.files is not None:
+        read = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
+        if source.feed is not None:
+            return read_feed(spark, source.feed, read, name=name, columns=ROWS)
         taking = Taking(source.files, log=log_beside(context.checkpoint, source.name))
         return read_files(spark, taking, read, name=name, columns=ROWS)
     columns = [
