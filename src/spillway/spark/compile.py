@@ -26,6 +26,7 @@ from spillway.spark.feed import read_feed
 from spillway.spark.growing import log_beside, read_files
 from spillway.spark.leaving import PAYLOAD, PLACE, ROWS, Departure, Destination, ToSinks, ToStage
 from spillway.spark.raised import written_down
+from spillway.spark.reading import read_first
 from spillway.spark.task import Looking, ReadFrame, ReadPieces, RunContext, StageTask
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -37,12 +38,14 @@ class CompiledGraph:
 
     entering: DataFrame  # streaming: what leaves stage 0
     later: tuple["LaterStage", ...]
+    reads_rows: bool  # of streaming DataFrames
     adding: AddingStage | None = None  # takes the place of stage 0 and the one after it, where Spark can add up
 
-    def leaving(self, frame: DataFrame) -> DataFrame:
-        """What leaves the graph, of a micro-batch of ``entering``."""
+    def leaving(self, frame: DataFrame, *, read_apart: bool = False) -> DataFrame:
+        """What leaves the graph, of a micro-batch of ``entering``; it may be read now, apart from the rest."""
         for stage in self.later:
-            frame = stage.put_on(frame)
+            arriving = stage.bring(frame)
+            frame = stage.put_on(read_first(arriving) if read_apart and stage is self.later[0] else arriving)
         return frame
 
     def leaving_added(self, rows: DataFrame) -> DataFrame:
@@ -50,7 +53,7 @@ class CompiledGraph:
         assert self.adding is not None
         frame = self.adding.put_on(rows)
         for stage in self.later[1:]:
-            frame = stage.put_on(frame)
+            frame = stage.put_on(stage.bring(frame))
         return frame
 
 
@@ -61,11 +64,15 @@ class LaterStage:
     partitions: int
     function: Any
 
-    def put_on(self, frame: DataFrame) -> DataFrame:
-        arriving = frame.repartitionById(self.partitions, sql.col(PLACE))
+    def bring(self, frame: DataFrame) -> DataFrame:
+        """What left the stage before, each row where its task is."""
+        return frame.repartitionById(self.partitions, sql.col(PLACE))
+
+    def put_on(self, arriving: DataFrame) -> DataFrame:
+        """What leaves this stage."""
         # DataFrame.mapInArrow does the same, but makes the function anew with every call.
         column = self.function(sql.col(PLACE), sql.col(PAYLOAD))
-        return DataFrame(arriving._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
+        return DataFrame(arriving._jdf.mapInArrow(column._jc, False, None), arriving.sparkSession)
 
 
 def compile_graph(
@@ -86,6 +93,7 @@ def compile_graph(
     ]
     return CompiledGraph(
         entering=reduce(DataFrame.union, entering),
+        reads_rows=any(source.feed is None and source.files is None for source in graph.sources.values()),
         later=tuple(
             LaterStage(
                 partitions=stage.partitions, function=_packed(StageTask(context=context, stage=stage, leaving=leaving))
@@ -116,6 +124,7 @@ def _entering(
         read = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
         if source.feed is not None:
             return read_feed(spark, source.feed, read, name=name, columns=ROWS)
+        assert source.files is not None
         taking = Taking(source.files, log=log_beside(context.checkpoint, source.name))
         return read_files(spark, taking, read, name=name, columns=ROWS)
     columns = [

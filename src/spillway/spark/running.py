@@ -42,6 +42,7 @@ from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.offsets import next_batch
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours, interrupted_shortly, written_down
+from spillway.spark.reading import Reading, Weighed
 from spillway.spark.reports import Reports
 from spillway.spark.settings import adding_settings, check_one_machine, query_settings, session
 from spillway.spark.sinks import SparkSinks
@@ -124,6 +125,7 @@ class Run:
             batch = next_batch(spark, self._places.checkpoint)
             check_resumable(self._graph, state=self.state, backups=backups, batch=batch)
             self._compiled = self._compile(spark, first_batch=batch)
+            self._reading = Reading(rows=self._compiled.reads_rows)
             if directory is not None:
                 self._directory = RunDirectory(
                     directory,
@@ -270,7 +272,8 @@ class Run:
     def _start(self, spark: SparkSession, trigger: Mapping[str, Any]) -> StreamingQuery:
         writer = self._compiled.entering.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
-        with query_settings(spark, local_checkpoint=self._places.local_checkpoint):
+        rows, local = self._compiled.reads_rows, self._places.local_checkpoint
+        with query_settings(spark, local_checkpoint=local, rows=rows):
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
@@ -278,7 +281,9 @@ class Run:
             self._note_times()
             added_up = self._write_added(frame, batch)
             if not added_up:
-                writing_s = self._sinks.write(self._compiled.leaving(frame), batch=batch)
+                with self._reading.payloads(frame):
+                    leaving = self._compiled.leaving(frame, read_apart=self._reading.apart)
+                    writing_s = self._sinks.write(leaving, batch=batch)
                 self._take_reports(batch, writing_s=writing_s)
         self._choosing.ended(added_up=added_up)
         self.batches += 1
@@ -303,7 +308,7 @@ class Run:
 
         try:
             rows = rows_below(query, frame.sparkSession, batch=batch)
-            with adding_settings(frame.sparkSession):
+            with adding_settings(frame.sparkSession), self._reading.payloads(frame):
                 writing_s = self._sinks.write(self._compiled.leaving_added(rows), batch=batch, check=check)
         except (InputError, PySparkException) as error:
             # Whatever is wrong with the tuples is said when they come one by one, in the words for that.
@@ -324,6 +329,7 @@ class Run:
             of_source = [part for part in ranges.values() if part.source == name]
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=batch))
         self._note(fresh, ranges.values(), batch=batch, writing_s=writing_s)
+        self._reading.seen(row for row in fresh if isinstance(row, Weighed))
         looks = {row.part: row for row in fresh if isinstance(row, Looked)}.values()
         if looks:
             fit = without_gaps(ranges.values()) and all(look.fit for look in looks)

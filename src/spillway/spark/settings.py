@@ -15,18 +15,29 @@ from pyspark.sql import SparkSession
 from spillway.errors import GraphError
 from spillway.state.folders import default_root, look_at, make_temporary
 
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_PAYLOAD_BYTES = str(64 << 20)
+_NO_LIMIT = str(2**31 - 1)  # which Spark takes for none
+
 # Settings of a query; a query keeps those in force when it starts, so they need not stay set.
 FOR_QUERY = {
     # Fewer, larger Arrow batches: a kernel call costs the same for 10,000 tuples as for 200,000.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     # Tuples of our own travel as a few rows of megabytes each: not too many of those at once either.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    _BATCH_BYTES: _PAYLOAD_BYTES,
     # A task is a shard. Adaptive execution merges and splits tasks as it sees fit.
     "spark.sql.adaptive.enabled": "false",
     # Arrow carries the session's time zone in its types, and types must match exactly.
     "spark.sql.session.timeZone": "UTC",
     # Strings arrive with 32-bit offsets, as the graph's schemas say.
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
+}
+
+# The same, for a query that reads streaming DataFrames (see reading): a limit of bytes, which Spark checks after every
+# row, is in force only for jobs in which there are payloads.
+FOR_ROWS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    _BATCH_BYTES: _NO_LIMIT,
 }
 
 # The same, for a query whose checkpoint is a local folder. By default Spark notes offsets and commits through a layer
@@ -177,10 +188,21 @@ def _leave(folder: Path) -> None:
 
 
 @contextmanager
-def query_settings(spark: SparkSession, *, local_checkpoint: bool) -> Iterator[None]:
-    """Have the query's settings in force while it starts, then put back what was there."""
-    with _in_force(spark, FOR_QUERY | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {})):
+def query_settings(spark: SparkSession, *, local_checkpoint: bool, rows: bool) -> Iterator[None]:
+    """Have the query's settings in force while it starts, then put back what was there; ``rows`` if it reads some."""
+    wanted = FOR_QUERY | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {}) | (FOR_ROWS if rows else {})
+    with _in_force(spark, wanted):
         yield
+
+
+@contextmanager
+def payload_settings(spark: SparkSession) -> Iterator[None]:
+    """Have the limit of payloads in force, in the session of a query that reads rows."""
+    spark.conf.set(_BATCH_BYTES, _PAYLOAD_BYTES)
+    try:
+        yield
+    finally:
+        spark.conf.set(_BATCH_BYTES, FOR_ROWS[_BATCH_BYTES])
 
 
 @contextmanager

@@ -31,13 +31,14 @@ from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 from spillway.records.times import TaskTimes, Work
 from spillway.spark.leaving import Departure, as_batches, from_batch
+from spillway.spark.reading import Weighed, Weighing
 
 # Shards stay mapped in a worker from batch to batch: a fresh mapping pays a page fault for every page it touches.
 _OPEN: OrderedDict[tuple[str, str, int], OpenOperator] = OrderedDict()
 _OPEN_MAX = 64
 
 
-Reported = ShardProgress | SourceRange | TaskTimes | Looked | AddedPart
+Reported = ShardProgress | SourceRange | TaskTimes | Looked | AddedPart | Weighed
 """What a task tells the driver."""
 
 
@@ -82,8 +83,9 @@ class ReadFrame:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         at, source, looking = whereabouts(), self.source, self.looking
         numbers = Numbering(source, batch=at.batch, part=at.index, name=f"part {at.index}", ordered=False)
+        weighing = Weighing(at.index)
         tuples: Iterator[pa.RecordBatch] = (
-            pa.RecordBatch.from_arrays(batch.columns, schema=source.schema) for batch in batches
+            pa.RecordBatch.from_arrays(batch.columns, schema=source.schema) for batch in weighing.over(batches)
         )
         look = None
         if looking is not None and looking.rule.looks_at(at.batch, first_batch=looking.first_batch):
@@ -91,8 +93,7 @@ class ReadFrame:
             tuples = map(look.see, tuples)
         arriving = ((source.name, batch) for batch in tuples)
         yield from run_stage(self.context, self.stage, at, arriving, reads={source.name: numbers}, leaving=self.leaving)
-        if look is not None:
-            self.context.report([look.done()])
+        self.context.report([weighing.done(), *([] if look is None else [look.done()])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
