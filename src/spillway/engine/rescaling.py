@@ -50,6 +50,7 @@ from spillway.engine.meaning import memory_meaning
 from spillway.engine.opened import OpenOperator, backup_folder, shard_folder
 from spillway.engine.resuming import division_folder, shards_found, with_shards
 from spillway.errors import StateError
+from spillway.files.durable import move_folder
 from spillway.files.folders import open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.windows import Decaying
@@ -290,8 +291,7 @@ def _put_in_place(graph: CheckedGraph, operator: Operator, places: Places, chang
             shutil.rmtree(folder)
         new = shard_folder(places.state / ASIDE, graph.name, name, index)
         if index < change.now and new.is_dir() and not folder.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            new.rename(folder)
+            move_folder(new, folder)
     _remove_backups(operator, graph, places, shards=change.was)
     if operator.protect.keeps_items and places.backups is not None:
         for index in range(change.now, change.was):
