@@ -35,7 +35,7 @@ def read_division(folder: Folder) -> Division | None:
     """What the note says; None if there is none, or none that can be read."""
     try:
         data = folder.read(NAME)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise BackupError(

@@ -14,13 +14,12 @@ What cannot be read is passed over here. Whether it is needed, the shard will kn
 """
 
 import copy
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spillway.backup.division import read_division
+from spillway.backup.division import Division, read_division
 from spillway.backup.manifest import Manifest, check_ours, find_newest
 from spillway.engine.kernels import needed_backups
 from spillway.engine.meaning import check_memory, meaning_of, memory_meaning
@@ -61,7 +60,7 @@ def check_resumable(
     operators = [node for node in graph.operators.values() if isinstance(node, Operator) and node.stateful]
     found = set()
     for operator in operators:
-        division = read_division(division_folder(graph, operator, state=state, backups=backups))
+        division = _division(graph, operator, state=state, backups=backups)
         was = shards_found(graph, operator, state=state, backups=backups) if rescale and batch > 0 else None
         before = with_shards(graph, operator, was) if was is not None else graph
         folders = _memory(state, graph, operator.name)
@@ -85,16 +84,23 @@ def with_shards(graph: CheckedGraph, operator: Operator, shards: int) -> Checked
     return replace(graph, operators={**graph.operators, operator.name: other})
 
 
-def division_folder(graph: CheckedGraph, operator: Operator, *, state: Path | None, backups: str | None) -> Folder:
+def division_folder(graph: CheckedGraph, operator: Operator, *, state: Path, backups: str | None) -> Folder:
     """Where it is noted by how many shards an operator's state is divided, once that has changed."""
     if operator.protect.keeps_backups:
         return open_folder(needed_backups(operator, backups), graph.name, operator.name)
-    return LocalFolder((state or Path(os.devnull)) / graph.name / operator.name)
+    return LocalFolder(state / graph.name / operator.name)
+
+
+def _division(graph: CheckedGraph, operator: Operator, *, state: Path | None, backups: str | None) -> Division | None:
+    """What is noted of it."""
+    if state is None and not operator.protect.keeps_backups:
+        return None
+    return read_division(division_folder(graph, operator, state=state or Path(), backups=backups))
 
 
 def shards_found(graph: CheckedGraph, operator: Operator, *, state: Path | None, backups: str | None) -> int | None:
     """How many shards the state has that lies there and counts; None if there is none, or it does not say."""
-    division = read_division(division_folder(graph, operator, state=state, backups=backups))
+    division = _division(graph, operator, state=state, backups=backups)
     if division is not None:
         return division.shards
     for folder in _memory(state, graph, operator.name):
@@ -167,7 +173,7 @@ def _backups(backups: str | None, graph: CheckedGraph, operator: Operator) -> li
     """The backups of an operator's shards that count, of whatever number of shards, as far as they can be read."""
     if backups is None:
         return []
-    division = read_division(division_folder(graph, operator, state=None, backups=backups))
+    division = _division(graph, operator, state=None, backups=backups)
     saved = _saved(backups, graph, operator.name)
     return [one for one in saved if division is None or one.shards == division.shards]
 
