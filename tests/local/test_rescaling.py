@@ -305,3 +305,62 @@ def test_a_run_with_the_same_number_is_left_alone(tmp_path: Path) -> None:
     run.go(2, batch=0, batches=STOP)
     with run.open(2, batch=STOP, rescale=True) as opened:
         assert opened.rescaled == ()
+
+
+class Hearing(sw.Operator):
+    """Counts by word what it hears of in the batch after."""
+
+    feedback_inputs = ("back",)
+    schema = sw.columns(word=pa.string(), heard=pa.int64())
+    state_by_key = ("own",)
+    own = sw.HashTable(key="string")
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._heard = 0
+
+    def begin(self) -> None:
+        self._heard = 0
+
+    def process(self, port: str, batch: pa.RecordBatch) -> Iterator[sw.Out]:
+        if port == "back":
+            self._heard += sum(batch["count"].to_pylist())
+            return
+        self.own.add(batch["word"], 1)
+        yield self.out(word=batch["word"], heard=np.full(batch.num_rows, self._heard))
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize(("was", "now"), [(2, 3), (3, 2)])
+def test_feedback_of_the_last_batch_is_heard_whole(tmp_path: Path, was: int, now: int, durable: bool) -> None:
+    def make(shards: int, protect: sw.Protection) -> Graph:
+        graph = sw.Graph("g", shards=shards)
+        heard = graph.add(Hearing("hearing", key="word", protect=protect), graph.source("in", feed_of(pieces())))
+        counted = graph.add(count("counting", key="word", protect=protect), heard)
+        graph.connect(counted, "hearing", "back", feedback=True, durable=durable)
+        graph.sink("out", heard, sw.Memory())
+        return graph
+
+    run = stopped(tmp_path, make)
+    run.go(was, batch=0, batches=STOP, wipe=durable)
+    with run.open(now, batch=STOP, rescale=True) as opened:
+        opened.run()
+        # Tuples of one batch are put out under the numbers they came with, so nothing depends on shards here.
+        assert rows_of(opened.result("out")) == undisturbed(tmp_path, make, now)
+        assert {row.feedback_lost for row in opened.records()} == {0}
+
+
+def test_failures_in_a_sliding_window_are_forgotten_as_before(tmp_path: Path) -> None:
+    """A shard that lost memory makes all new ones careful, until its failure lies before the window."""
+    protect = sw.Approximate(theta=1000)
+    make = single(lambda protect: count("o", key="word", metric="l1", protect=protect, window=sw.Sliding(count=60)))
+    run = stopped(tmp_path, make, protect)
+    run.go(2, batch=0, batches=1, wipe=True)
+    run.go(2, batch=1, batches=1)
+    with run.open(4, batch=2, rescale=True) as opened:
+        (change,) = opened.rescaled
+        assert change.failures == 1 and not change.lost
+        opened.run()
+        thresholds = [{row.threshold for row in opened.records() if row.batch == batch} for batch in range(2, BATCHES)]
+    # Batches have 40 numbers each: the failure, felt from 79 on, lies before the window that ends at 159.
+    assert thresholds[0] == {62.5} and thresholds[-1] == {125.0}
