@@ -13,6 +13,7 @@ from tests.state.crash_film import scratch
 
 import spillway as sw
 from spillway.backup.division import NAME
+from spillway.backup.reach import Reach
 from spillway.errors import StateError
 from spillway.graph.graph import Graph
 from spillway.operators.ripple_join import RippleJoin
@@ -162,6 +163,8 @@ def test_nothing_of_the_old_division_is_left(tmp_path: Path) -> None:
     }  # fmt: skip
     assert sorted(path.name for path in (run.folder / "state/g/o").iterdir() if path.is_dir()) == ["0000", "0001"]
     assert not (run.folder / "state" / ".rescaling").exists()
+    reach = Reach.beside(str(run.folder / "checkpoint"))
+    assert [reach.of("o", shard).backups for shard in range(4)] == [(STOP - 1,), (STOP - 1,), (), ()]
 
 
 class TestSums:
