@@ -289,7 +289,7 @@ class TestAnOperatorOfOnesOwn:
 def test_nothing_is_divided_unasked(tmp_path: Path) -> None:
     run = stopped(tmp_path, GRAPHS["words"])
     run.go(2, batch=0, batches=STOP)
-    with pytest.raises(StateError, match=r"has 3 now\. Say rescale=True to have its state divided anew"):
+    with pytest.raises(StateError, match=r"has 3 now\. Say rescale=True \(--rescale\) to have its state divided anew"):
         run.open(3, batch=STOP)
 
 

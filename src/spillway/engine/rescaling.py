@@ -270,7 +270,7 @@ class _Change:
             batch=self._batch,
             failures=failures,
             lost=tuple(losses),
-            loss_max=sum(loss.divergence_max for loss in losses.values()),
+            loss_max=math.fsum(loss.divergence_max for loss in losses.values()),
             damage="; ".join(loss.damage for loss in losses.values() if loss.damage),
         )
 
