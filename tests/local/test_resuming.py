@@ -192,7 +192,7 @@ def test_whether_there_are_backups_cannot_change(
 class TestShards:
     """Another number of shards: memory there or gone, backups there or gone, a later batch or the first."""
 
-    ADVICE = f"State cannot be divided anew: run it with 2 shards, or {START_ANEW}"
+    ADVICE = f"Say rescale=True (--rescale) to have its state divided anew, run it with 2 shards, or {START_ANEW}"
 
     @pytest.mark.parametrize("shards", [1, 3])
     @pytest.mark.parametrize("lose", [keep_both, lose_backups], ids=["backups there", "backups gone"])

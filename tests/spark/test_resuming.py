@@ -1,5 +1,6 @@
 """A run on Spark that cannot go on is refused before Spark runs anything, and changes nothing."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,24 @@ def test_what_changed_is_named_and_what_did_not_goes_on(spark: Any, tmp_path: Pa
     assert "had 2 shards when its backups in" in str(refused(build(shards=3), spark, tmp_path))
 
     assert max(finish(build(), spark, tmp_path)["count"].to_pylist()) == 4
+
+
+def test_another_number_of_shards(spark: Any, tmp_path: Path) -> None:
+    """From memory, then back from backups alone; the records tell of both."""
+    options = {name: tmp_path / name for name in ("backups", "state", "checkpoint", "directory")}
+    finish(build(batches=2), spark, tmp_path)
+    with sw.run(build(batches=3, shards=3), spark, **options, rescale=True) as run:
+        run.wait()
+        assert {(row.shard, row.batch, row.failures) for row in run.records()} == {(shard, 2, 0) for shard in range(3)}
+        assert run.result("out")["count"].to_pylist() == [3, 3, 3, 3]
+    (told,) = json.loads((tmp_path / "directory" / "manifest.json").read_text())["rescaled"]
+    assert (told["operator"], told["was"], told["now"], told["batch"], told["lost"]) == ("c", 2, 3, 2, [])
+
+    shutil.rmtree(tmp_path / "state")
+    with sw.run(build(shards=1), spark, **options, rescale=True) as run:
+        run.wait()
+        assert run.result("out")["count"].to_pylist() == [4, 4, 4, 4]
+        assert [(change.lost, change.loss_max, change.failures) for change in run.rescaled] == [((0, 1, 2), 0.0, 1)]
 
 
 def test_a_checkpoint_that_does_not_exist_yet_begins_at_the_first_batch(spark: Any, tmp_path: Path) -> None:

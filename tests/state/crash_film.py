@@ -33,7 +33,7 @@ from spillway.seeds import generator
 from spillway.state.folders import default_root
 
 _SOURCE = Path(spillway.__file__).parent
-_ENGINE = tuple(f"engine/{name}.py" for name in ("opened", "task", "turn", "feedback"))
+_ENGINE = tuple(f"engine/{name}.py" for name in ("opened", "task", "turn", "feedback", "rescaling"))
 _WATCHED = ("state", "backup", "files", *_ENGINE)
 assert all((_SOURCE / watched).exists() for watched in _WATCHED), "a film of code that is not there shows nothing"
 _WORD_BYTES = 8

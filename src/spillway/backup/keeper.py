@@ -131,6 +131,16 @@ class Keeper:
         shard.begin(batch)
         self._step(Step.OPENED)
 
+    @property
+    def loss(self) -> Loss | None:
+        """What was lost when this batch began, or before it and told to nobody yet."""
+        return self._loss
+
+    @property
+    def divides(self) -> Recovery:
+        """What makes this shard of others, before any batch."""
+        return self._recovery
+
     def applying(self) -> None:
         """Some tuples were applied."""
         self._step(Step.APPLYING)

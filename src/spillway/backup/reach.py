@@ -106,6 +106,12 @@ class Reach:
         if not unchanged:
             self.write()
 
+    def divided_anew(self, operator: str, *, shards: int, reached: Reached) -> None:
+        """Note of every shard of an operator what is to be known of it now; there are no others any more."""
+        kept = {key: noted for key, noted in self._noted.items() if key.rpartition("/")[0] != operator}
+        self._noted = kept | {_key(operator, shard): reached for shard in range(shards)}
+        self.write()
+
     def write(self) -> None:
         """Make durable all that is noted.
 

@@ -6,6 +6,7 @@ nothing but the attempt.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from spillway.backup.hooks import StateHooks
@@ -86,6 +87,25 @@ class Recovery:
             version=batch - 1, backup_version=backup_version, failures=failures, time_s=self._clock.monotonic_s()
         )
         return loss
+
+    def be_divided(
+        self, batch: int, *, fill: Callable[[], None], seq: int | None, standing: Standing, failures: int
+    ) -> None:
+        """Be at the batch before ``batch`` with what ``fill`` puts in, which other shards held; backed up whole."""
+        shard, saving = self._shard, self._saving
+        shard.reset()
+        fill()
+        shard.remember(window=standing.window, forgotten=standing.forgotten, failed_at=standing.failed_at)
+        shard.settle(seq=seq, tuples=0)
+        if saving is None:
+            shard.adopt()
+        else:
+            with saving.at_stake("writing its backup anew"):
+                saving.save_anew(batch - 1, failures=failures)
+        backup_version = NONE if saving is None else batch - 1
+        shard.recovered(
+            version=batch - 1, backup_version=backup_version, failures=failures, time_s=self._clock.monotonic_s()
+        )
 
     def untold(self, batch: int, reached: Reached) -> Loss | None:
         """What an attempt lost, now or before, that recovered and was not heard: it died, or was a leftover."""

@@ -20,6 +20,22 @@ Obligations, each a property in the tests:
 * Windows (section 3.5.2). The errors of failures before a window are not felt in it, so k counts only the failures
   not yet forgotten: those of this hopping window, or all since the last time that a sliding window held none. In a
   decaying window nothing adds up, and the threshold stays Θ / (n · B).
+* Another number of shards (``failures_divided``). Let n shards with k_s failures that count be divided into m, each of
+  which begins with K. What was lost by then stays lost; the state as it is then is backed up, so nothing else is.
+
+      adding up       Lost so far: at most Θ · (1 - mean_s 2^-k_s). What follows: at most m · Θ/m · 2^-K. With
+                      K = max k_s the sum is at most Θ. By induction over any number of such changes: let
+                      R = mean_s 2^-k_s be the part of Θ that is left. A failure costs what it takes from R, and a
+                      change makes R no larger.
+      the worst only  Every number was in one shard. With M the largest k_s, Σ_i max_s d(i, s) <= Θ · (1 - 2^-M), and
+                      what follows costs at most Θ · 2^-K more. So K = M again, by the same induction.
+      the worst only, but whole shards are added up (one primitive)
+                      A number of the new shard is off by as much as those of the old ones together, at most Θ · u
+                      with u = Σ_s (1 - 2^-k_s). So 2^-K <= 1 - u is needed: with u = 1 nothing may be lost any more,
+                      and with u > 1 the bound would not hold, and the change is refused.
+
+  A hopping window forgets all of this with its failures. Those that a sliding window holds are of both divisions, the
+  old ones within their sum and the new ones within what K leaves, and both go once the last of them lies before it.
 * A pipeline. What an operator loses is multiplied by at most B on its way to the sink, so dividing by B keeps
   the loss at the sink within Θ.
 
@@ -27,7 +43,10 @@ The same formula serves for items waiting at a receiver (L) and items sent and n
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
 
 FAILURES_MAX = 1000  # 2^-1001 is still a normal double; beyond, the threshold is zero: every batch is backed up
 
@@ -52,6 +71,27 @@ def threshold(
     if failures > FAILURES_MAX and not decaying:
         return 0.0
     return math.ldexp(limit, 0 if decaying else -(failures + 1)) / (shards * downstream_outputs_max)
+
+
+def failures_divided(counted: Sequence[int], *, worst_of: int, added_up: bool) -> int | None:
+    """The failures that count from which every shard begins that is made of shards with so many; None for none.
+
+    ``worst_of`` primitives, all under ``max`` and divided by key, or 0 where shards add up; ``added_up`` if any are.
+
+    >>> failures_divided([0, 2, 1], worst_of=0, added_up=True), failures_divided([0, 2, 1], worst_of=1, added_up=False)
+    (2, 2)
+    >>> [failures_divided(counted, worst_of=1, added_up=True) for counted in ([0, 0], [1, 0], [2, 0], [2, 3])]
+    [0, 1, 2, None]
+    """
+    most = max(counted)
+    if not (worst_of and added_up) or most == 0:
+        return most
+    left = 1 - sum(1 - Fraction(1, 2**failures) for failures in counted)
+    if left < 0 or worst_of > 1:
+        return None
+    if left == 0:
+        return FAILURES_MAX + 1
+    return next(failures for failures in count(most) if Fraction(1, 2**failures) <= left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=1, help="of the generated input (default: 1)")
     parser.add_argument("--protect", type=parse_protection, default=Exact(), help=f"{FORMS} (default: exact)")
     parser.add_argument("--shards", type=int, default=2, help="shards of the operator with state (default: 2)")
+    parser.add_argument(
+        "--rescale",
+        action="store_true",
+        help="a resumed run may have another number of --shards: state is divided anew",
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the application; see --options"
     )
@@ -83,9 +89,7 @@ def main(options: argparse.Namespace) -> int:
         PEOPLE.print(graph.draw(), end="", markup=False)
         return 0
     promised = promises(graph.checked())
-    if not options.json:
-        for sentence in promised.sentences_of_the_fed():
-            PEOPLE.print(sentence, markup=False, soft_wrap=True)
+    _say(promised.sentences_of_the_fed(), quiet=options.json)
     started_s = time.monotonic()
     with run(
         graph,
@@ -93,8 +97,10 @@ def main(options: argparse.Namespace) -> int:
         backups=directory / "backups",
         checkpoint=directory / "checkpoint",
         directory=directory,
+        rescale=options.rescale,
     ) as running:
         began_s = time.monotonic()
+        _say([change.sentence() for change in running.rescaled], quiet=options.json)
         watch(running, app.name, quiet=options.json)
     elapsed_s = time.monotonic() - began_s
     progress = running.progress()
@@ -111,6 +117,7 @@ def main(options: argparse.Namespace) -> int:
                 "operators": [asdict(summary) for summary in progress],
                 "where": where_json(running.times()),
                 "promises": promised.as_json(),
+                "rescaled": [change.as_json() for change in running.rescaled],
                 "state": str(running.state),
                 "state_bytes": look_at(running.state).bytes,
                 "kept": {"bytes": kept.bytes, "folders": kept.folders, "much": kept.much},
@@ -124,6 +131,12 @@ def main(options: argparse.Namespace) -> int:
     for sentence in sentences(running.state):
         PEOPLE.print(sentence, soft_wrap=True)
     return 0
+
+
+def _say(told: Iterable[str], *, quiet: bool) -> None:
+    if not quiet:
+        for sentence in told:
+            PEOPLE.print(sentence, markup=False, soft_wrap=True)
 
 
 def _show(name: str, running: Run, elapsed_s: float) -> None:

@@ -58,15 +58,23 @@ class Mailbox:
         found: dict[int, list[pa.RecordBatch]] = {}
         shards = self._graph.shards_of(edge.stream.node)
         for files in self._places(edge):
-            if len(found) == shards:
-                break
+            if found.keys() == set(range(shards)):
+                break  # others are there only if there were more shards in the batch before
             for file in files.found():
                 if file.numbers[0] == batch and file.numbers[1] not in found:
                     parts = files.read(file)
                     if parts is not None:
                         found[file.numbers[1]] = [rows for part in parts for rows in part.batches]
         batches = [rows for shard in sorted(found) for rows in found[shard] if rows.num_rows]
-        return Taken(batches, shards - len(found))
+        return Taken(batches, max(0, shards - len(found)))
+
+    def divided_anew(self, sender: str, *, batch: int, was: int) -> None:
+        """``sender`` has another number of shards from ``batch`` on: those it did not have before have sent nothing."""
+        for edge in self._graph.feedback_out_of(sender):
+            data = encode([Part(self._graph.schemas[edge.stream], [])])
+            for files in self._places(edge):
+                for shard in range(was, self._graph.shards_of(sender)):
+                    files.write((batch - 1, shard), data)
 
     def _places(self, edge: Edge) -> list[ArrowFiles]:
         """Memory first: it is nearer."""

@@ -4,27 +4,31 @@ Every task asks the same of the shard it opens, and its word is the last: folder
 comes late, though, from inside of Spark, and one shard does not see what became of the others. So a run looks at all of
 it first:
 
-    memory of another meaning, or of another number of shards       refused
-    backups of another meaning, or of another number of shards      refused
+    memory of another meaning                                       refused
+    backups of another meaning                                      refused
+    memory or backups of another number of shards                   refused, unless they are to be divided anew
     backups that reach beyond the batch the run begins with         refused: they are of an earlier run
     an operator without any state, and state of one that is gone    refused: it seems to be renamed
 
 What cannot be read is passed over here. Whether it is needed, the shard will know that it belongs to.
 """
 
+import copy
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spillway.backup.division import Division, read_division
 from spillway.backup.manifest import Manifest, check_ours, find_newest
+from spillway.engine.kernels import needed_backups
 from spillway.engine.meaning import check_memory, meaning_of, memory_meaning
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, StateError
-from spillway.files.folders import Folder, open_folder
+from spillway.files.folders import Folder, LocalFolder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.operators.operator import Operator
-from spillway.state.header import looks_new
-from spillway.state.meaning import SHARDS, START_ANEW, refusal
+from spillway.state.header import fingerprint_in, looks_new
+from spillway.state.meaning import SHARDS, START_ANEW, noted, refusal
 from spillway.state.shard import NONE
 
 _MEMORY = re.compile(r"\d{4,}")
@@ -46,22 +50,66 @@ class _Saved:
         return self.manifest.records[-1].batch if self.manifest.records else NONE
 
 
-def check_resumable(graph: CheckedGraph, *, state: Path | None, backups: str | None, batch: int) -> None:
-    """Refuse to run ``graph`` from ``batch`` on with state it cannot go on with, in words."""
+def check_resumable(
+    graph: CheckedGraph, *, state: Path | None, backups: str | None, batch: int, rescale: bool = False
+) -> None:
+    """Refuse to run ``graph`` from ``batch`` on with state it cannot go on with, in words.
+
+    With ``rescale`` the number of shards may be another, and nothing else (see ``engine.rescaling``).
+    """
     operators = [node for node in graph.operators.values() if isinstance(node, Operator) and node.stateful]
     found = set()
     for operator in operators:
+        division = _division(graph, operator, state=state, backups=backups)
+        was = shards_found(graph, operator, state=state, backups=backups) if rescale and batch > 0 else None
+        before = with_shards(graph, operator, was) if was is not None else graph
         folders = _memory(state, graph, operator.name)
-        for folder in folders:
-            check_memory(folder, operator, memory_meaning(graph, operator))
-        saved = _backups(backups, graph, operator.name) if operator.protect.keeps_backups else []
-        _check_backups(graph, operator, saved, backups=backups, batch=batch)
+        # What a change left that is not finished lies there still, and goes when it is.
+        for folder in folders if division is None or not division.unfinished else ():
+            check_memory(folder, operator, memory_meaning(before, operator))
+        saved = _backups(backups, graph, operator) if operator.protect.keeps_backups else []
+        _check_backups(before, operator, saved, backups=backups, batch=batch)
         if folders or saved:
             found.add(operator.name)
     if batch > 0:
         for operator in operators:
             if operator.name not in found:
                 _check_name(graph, operator, state=state, backups=backups, batch=batch)
+
+
+def with_shards(graph: CheckedGraph, operator: Operator, shards: int) -> CheckedGraph:
+    """The same graph, in which an operator has another number of shards."""
+    other = copy.copy(operator)
+    other.shards = shards
+    return replace(graph, operators={**graph.operators, operator.name: other})
+
+
+def division_folder(graph: CheckedGraph, operator: Operator, *, state: Path, backups: str | None) -> Folder:
+    """Where it is noted by how many shards an operator's state is divided, once that has changed."""
+    if operator.protect.keeps_backups:
+        return open_folder(needed_backups(operator, backups), graph.name, operator.name)
+    return LocalFolder(state / graph.name / operator.name)
+
+
+def _division(graph: CheckedGraph, operator: Operator, *, state: Path | None, backups: str | None) -> Division | None:
+    """What is noted of it."""
+    if state is None and not operator.protect.keeps_backups:
+        return None
+    return read_division(division_folder(graph, operator, state=state or Path(), backups=backups))
+
+
+def shards_found(graph: CheckedGraph, operator: Operator, *, state: Path | None, backups: str | None) -> int | None:
+    """How many shards the state has that lies there and counts; None if there is none, or it does not say."""
+    division = _division(graph, operator, state=state, backups=backups)
+    if division is not None:
+        return division.shards
+    for folder in _memory(state, graph, operator.name):
+        found = fingerprint_in(folder)
+        was = noted(folder, fingerprint_found=found) if found is not None else None
+        if was is not None and SHARDS in was:
+            return int(was[SHARDS])
+    saved = _backups(backups, graph, operator) if operator.protect.keeps_backups else []
+    return max(saved, key=lambda shard: shard.batch).shards if saved else None
 
 
 def _check_backups(
@@ -101,7 +149,7 @@ def _check_name(
         strays += [(name, str(state / graph.name)) for name in names if _memory(state, graph, name)]
     if backups is not None and operator.protect.keeps_backups:
         folder = open_folder(backups, graph.name)
-        strays += [(name, folder.place) for name in _entries(folder) if _backups(backups, graph, name)]
+        strays += [(name, folder.place) for name in _entries(folder) if any(_saved(backups, graph, name))]
     for name, place in strays:
         if name in graph.operators and graph.operators[name].stateful:
             continue
@@ -121,9 +169,13 @@ def _memory(state: Path | None, graph: CheckedGraph, operator: str) -> list[Path
     return [shard for shard in shards if not looks_new(shard)]
 
 
-def _backups(backups: str | None, graph: CheckedGraph, operator: str) -> list[_Saved]:
-    """The backups of an operator's shards, of whatever number of shards, as far as they can be read."""
-    return list(_saved(backups, graph, operator)) if backups is not None else []
+def _backups(backups: str | None, graph: CheckedGraph, operator: Operator) -> list[_Saved]:
+    """The backups of an operator's shards that count, of whatever number of shards, as far as they can be read."""
+    if backups is None:
+        return []
+    division = _division(graph, operator, state=None, backups=backups)
+    saved = _saved(backups, graph, operator.name)
+    return [one for one in saved if division is None or one.shards == division.shards]
 
 
 def _saved(backups: str, graph: CheckedGraph, operator: str) -> Iterator[_Saved]:

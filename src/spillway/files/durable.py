@@ -57,6 +57,14 @@ def make_folder(folder: Path) -> None:
         sync_folder(each.parent)
 
 
+def move_folder(folder: Path, to: Path) -> None:
+    """Give a folder another place on its file system, where there is none: it is there whole, or still here."""
+    make_folder(to.parent)
+    os.rename(folder, to)
+    sync_folder(to.parent)
+    sync_folder(folder.parent)
+
+
 def _write_synced(path: Path, data: Any, *, mode: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:

@@ -18,6 +18,8 @@ from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import Numbering, check_numbers
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.outlets import Outlets
+from spillway.engine.rescaling import Places, finish
+from spillway.engine.rescaling import rescale as divide_anew
 from spillway.engine.resuming import check_resumable
 from spillway.engine.stopwatch import Stopwatch, saving_s
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
@@ -41,7 +43,8 @@ class LocalRun:
     ``state`` is a folder for shard memory (by default a temporary one, removed by ``close``) and ``backups`` a durable
     folder or URL. A run made with the same ``state`` and ``backups`` and the right ``batch`` goes on where an earlier
     one stopped, as Spark does from its checkpoint. In the folder ``checkpoint``, if there is one, it is noted how far
-    backups must reach, so that a later run is not misled by an older copy of them.
+    backups must reach, so that a later run is not misled by an older copy of them. With ``rescale`` the graph may have
+    other numbers of shards than the earlier run, and state is divided anew.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class LocalRun:
         batch: int = 0,
         clock: Clock | None = None,
         observe: Observer = ignore,
+        rescale: bool = False,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
@@ -68,7 +72,7 @@ class LocalRun:
                     f"files."
                 )
             self._feeds[name] = feed
-        check_resumable(self._graph, state=state, backups=backups, batch=batch)
+        check_resumable(self._graph, state=state, backups=backups, batch=batch, rescale=rescale)
         self._temporary = state is None
         if state is None:
             state = make_temporary("local-", graph=self._graph.name)
@@ -83,6 +87,9 @@ class LocalRun:
         self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._clock = clock or SystemClock()
         self._observe = observe
+        places = Places(state=state, backups=backups, reach=self._reach, clock=self._clock)
+        self.rescaled = divide_anew(self._graph, places, batch=batch) if rescale else finish(self._graph, places)
+        """The operators whose state was divided anew, by this run or one that was killed while it did so."""
         self._open: dict[tuple[str, int], OpenOperator] = {}
         self._equipment = Equipment(
             graph=self._graph,

@@ -14,7 +14,7 @@ that they may have to ``owed``. A backup holds ``owed`` of its own batch, which 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Barrier(Merging, Keyed):
 
     inputs = ("left", "right")
     parameters = ("columns",)
+    state_by_key = ("left_waiting", "right_waiting")
 
     def __init__(
         self,
@@ -114,6 +115,11 @@ class Barrier(Merging, Keyed):
     def recovered(self, loss: Loss) -> None:
         owed = int(self.owed.read()[0]) + (loss.divergence_max if math.isfinite(loss.divergence_max) else MOST)
         self.owed.set(np.zeros(1, np.int64), min(math.floor(owed), MOST))
+
+    def rescaled(self, before: Sequence["Barrier"], *, shard: int, shards: int) -> None:
+        # All that is owed may be owed at keys of this shard.
+        owed = sum(int(other.owed.read()[0]) for other in before)
+        self.owed.set(np.zeros(1, np.int64), min(owed, MOST))
 
     def states(self, keys: pa.Array) -> Float64s:
         ahead = self.left_waiting.totals(keys) - self.right_waiting.totals(keys)

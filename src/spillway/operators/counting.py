@@ -26,6 +26,7 @@ class Count(Operator):
 
     ordered = False
     parameters: ClassVar[tuple[str, ...]] = ("value",)
+    state_by_key: ClassVar[tuple[str, ...]] = ("counts",)
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class LatestJoin(Merging, Keyed):
     inputs = ("values", "queries")
     ordered = True
     parameters = ("value",)
+    state_by_key = ("latest",)
 
     def __init__(
         self,

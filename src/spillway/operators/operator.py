@@ -12,11 +12,12 @@ class RunningMean(sw.Operator):
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.backup.policies import check_protection
@@ -66,6 +67,10 @@ class Operator:
     What its state means is noted with the state (see ``meaning``), and a run that resumes with another meaning is
     refused. ``parameters`` names the attributes it depends on, beside key and window; ``version`` is raised when the
     class comes to do something else with the same ones.
+
+    A run may be resumed with another number of shards (see ``engine.rescaling``). ``state_by_key`` names the tables
+    whose keys are the operator's key: each key goes to its new shard. ``state_added_up`` names numbers of which only
+    the sum over shards counts: whole shards are added up. ``rescaled`` sees to the rest.
     """
 
     inputs: tuple[str, ...] = ("in",)
@@ -76,6 +81,8 @@ class Operator:
     outputs_per_tuple_max: float = 1.0
     version: ClassVar[int] = 1
     parameters: ClassVar[tuple[str, ...]] = ()
+    state_by_key: ClassVar[tuple[str, ...]] = ()
+    state_added_up: ClassVar[tuple[str, ...]] = ()
     _on_class: ClassVar[Mapping[str, Primitive]] = {}  # the primitives declared on the class and its bases
 
     def __init_subclass__(cls) -> None:
@@ -295,6 +302,16 @@ class Operator:
 
     def recovered(self, loss: Loss) -> None:
         """Runs once after a recovery, before any tuple: the place to compensate for what was lost."""
+
+    def sharding_hashes(self, name: str, keys: pa.Array) -> npt.NDArray[np.uint64] | None:
+        """The hashes of the operator's key that keys of the state ``name`` stand for; None if they are that key."""
+        return None
+
+    def rescaled(self, before: Sequence[Any], *, shard: int, shards: int) -> None:
+        """Runs once when shard ``shard`` of ``shards`` was made of others, ``before``, after its tables were filled.
+
+        The place to fill in state that is neither by key nor added up; not to change what is.
+        """
 
     def opened(self, shard: Shard | None, schemas: Mapping[str, pa.Schema]) -> Self:
         """A copy of this operator whose primitives work on ``shard``."""

@@ -25,7 +25,7 @@ share its key: the estimate is then too low by at most lost_max · β / r² beyo
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,7 @@ class RippleJoin(Operator):
 
     inputs = ("left", "right")
     ordered = False
+    state_by_key = ("left", "right")
 
     def __init__(
         self,
@@ -157,11 +158,7 @@ class RippleJoin(Operator):
 
     def recovered(self, loss: Loss) -> None:
         """The samples are those of the backup: what follows from them is computed anew."""
-        keys, lefts = self.left.items()
-        rights = self.right.get(keys)
-        pairs, cubes = _sum_of_products(lefts, rights), _sum_of_products(lefts, rights, lefts + rights)
-        sums = [pairs, cubes, int(lefts.sum()), self.right.size]
-        self.sums.set(np.arange(4), np.array(sums))
+        self._compute_sums()
         lost = int(self.sums.read()[_LOST])
         if not math.isfinite(loss.divergence_max):
             lost = _UNBOUNDED
@@ -170,6 +167,23 @@ class RippleJoin(Operator):
         if lost > MOST:
             lost = _UNBOUNDED  # there are no more tuples than that
         self.sums.set(np.array([_LOST]), lost)
+
+    def sharding_hashes(self, name: str, keys: pa.Array) -> npt.NDArray[np.uint64]:
+        return np.asarray(keys).view(np.uint64)  # a key is kept by the very hash that places its tuples
+
+    def rescaled(self, before: Sequence["RippleJoin"], *, shard: int, shards: int) -> None:
+        self._compute_sums()
+        # All that was lost may have been of this shard's keys.
+        losses = [int(other.sums.read()[_LOST]) for other in before]
+        lost = _UNBOUNDED if _UNBOUNDED in losses or sum(losses) > MOST else sum(losses)
+        self.sums.set(np.array([_LOST]), lost)
+
+    def _compute_sums(self) -> None:
+        keys, lefts = self.left.items()
+        rights = self.right.get(keys)
+        pairs, cubes = _sum_of_products(lefts, rights), _sum_of_products(lefts, rights, lefts + rights)
+        sums = [pairs, cubes, int(lefts.sum()), self.right.size]
+        self.sums.set(np.arange(4), np.array(sums))
 
 
 class SumEstimates(Operator):

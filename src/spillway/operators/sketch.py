@@ -50,6 +50,7 @@ class CountMin(Operator):
 
     ordered = False
     parameters: ClassVar[tuple[str, ...]] = ("value",)
+    state_added_up: ClassVar[tuple[str, ...]] = ("sketch",)
 
     def __init__(
         self,

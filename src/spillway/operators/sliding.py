@@ -44,6 +44,7 @@ class SlidingAggregate(Keyed):
     """
 
     parameters = ("sums", "size", "time")
+    state_by_key = ("recent",)
 
     def __init__(
         self,

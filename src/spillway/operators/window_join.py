@@ -34,6 +34,7 @@ class WindowJoin(Merging, Keyed):
 
     inputs = ("left", "right")
     parameters = ("columns", "size", "time")
+    state_by_key = ("left_recent", "right_recent")
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
+from spillway.engine import rescaling
 from spillway.engine.added_numbers import AddedPart, Looked, Whole, keys_in, shown, without_gaps
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
 from spillway.engine.kernels import kernels
@@ -62,6 +63,7 @@ def run(
     trigger: Mapping[str, Any] | None = None,
     directory: str | Path | None = None,
     observe: Observer = ignore,
+    rescale: bool = False,
 ) -> "Run":
     """Start a graph on Spark and return at once.
 
@@ -71,6 +73,7 @@ def run(
     trigger     as for Spark's ``trigger``, e.g. ``{"processingTime": "1 second"}``; by default everything there is is
                 read and the run ends if all sources are traces or generators, and it goes on for ever otherwise
     directory   where to write the run's records; none by default
+    rescale     whether a run that is resumed may have other numbers of shards than before: its state is divided anew
     """
     return Run(
         graph,
@@ -81,6 +84,7 @@ def run(
         trigger=trigger,
         directory=Path(directory) if directory is not None else None,
         observe=observe,
+        rescale=rescale,
     )
 
 
@@ -98,6 +102,7 @@ class Run:
         trigger: Mapping[str, Any] | None,
         directory: Path | None,
         observe: Observer,
+        rescale: bool = False,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._operators = kernels(self._graph, backups=backups)
@@ -123,7 +128,13 @@ class Run:
         try:
             self._take_places()
             batch = next_batch(spark, self._places.checkpoint)
-            check_resumable(self._graph, state=self.state, backups=backups, batch=batch)
+            check_resumable(self._graph, state=self.state, backups=backups, batch=batch, rescale=rescale)
+            self._reach = Reach.beside(self._places.checkpoint)
+            kept = rescaling.Places(state=self.state, backups=backups, reach=self._reach)
+            self.rescaled = (
+                rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
+            )
+            """The operators whose state was divided anew, by this run or one that was killed while it did so."""
             self._compiled = self._compile(spark, first_batch=batch)
             self._reading = Reading(rows=self._compiled.reads_rows)
             if directory is not None:
@@ -133,6 +144,7 @@ class Run:
                     drawing=graph.draw(),
                     backups=backups or "",
                     promises=promises(self._graph).as_json(),
+                    rescaled=[change.as_json() for change in self.rescaled],
                 )
             self._query = self._start(spark, trigger or _default_trigger(self._graph))
             self._clocking.follow(self._query)
@@ -166,7 +178,6 @@ class Run:
             observe=self._observe,
             report=self._reports.of_task,
         )
-        self._reach = Reach.beside(self._places.checkpoint)
         self._salt = context.salt
         plan = adding_plan(self._graph, self._operators)
         looking = None if plan is None else Looking(plan=plan, rule=ADDING_RULE, first_batch=first_batch)

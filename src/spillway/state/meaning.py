@@ -78,7 +78,7 @@ def refusal(operator: str, was: Meaning | None, now: Meaning, *, of: str) -> str
     return (
         f"Operator {operator!r} had {before} shards when {of} written and has {after} now. "
         + (f"It also means something else: {told}. " if told else "")
-        + f"State cannot be divided anew: run it with {before} shards, or {START_ANEW}"
+        + f"Say rescale=True (--rescale) to have its state divided anew, run it with {before} shards, or {START_ANEW}"
     )
 
 

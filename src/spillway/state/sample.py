@@ -88,6 +88,11 @@ class Sample(Primitive):
         return self._table.updates()
 
     @property
+    def table(self) -> HashTable:
+        """Where the numbers are kept."""
+        return self._table
+
+    @property
     def size(self) -> int:
         """How many tuples were sampled."""
         return int(self._table.items()[1].sum())
