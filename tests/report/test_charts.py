@@ -201,6 +201,7 @@ def test_a_graph_too_large_to_read_is_refused() -> None:
     st.lists(names, min_size=3, max_size=3),
     st.integers(0, 10**6),
 )
+@example([[0.0, 0.0, 5e-324]], ["", "", ""], 0)
 def test_stacks_stand_on_each_other(heights: list[list[float]], layers: list[str], first: int) -> None:
     stacks = [Stack(first + 2 * i, first + 2 * i + 1, of_stack) for i, of_stack in enumerate(heights)]
     svg = stacked_chart(layers, stacks, title="T", x_label="batch", y_label="ms")

@@ -65,7 +65,7 @@ def limits(values: Iterable[float], *, log: bool, from_zero: bool = False) -> tu
         low = min(low, 0.0)
     if from_zero or (high < 0 and high > 0.4 * low):
         high = max(high, 0.0)
-    if low == high:
+    if low == high or high - low < _SMALLEST:  # no tick fits between numbers so near zero
         air = abs(low) / 2 if abs(low) > _SMALLEST else 1.0
         low, high = low - air, high + air
     air = 0.05 * (high - low)

@@ -188,7 +188,7 @@ def _leave(folder: Path) -> None:
 
 
 @contextmanager
-def query_settings(spark: SparkSession, *, local_checkpoint: bool, rows: bool) -> Iterator[None]:
+def query_settings(spark: SparkSession, *, local_checkpoint: bool, rows: bool = False) -> Iterator[None]:
     """Have the query's settings in force while it starts, then put back what was there; ``rows`` if it reads some."""
     wanted = FOR_QUERY | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {}) | (FOR_ROWS if rows else {})
     with _in_force(spark, wanted):
