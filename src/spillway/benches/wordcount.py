@@ -2,8 +2,9 @@
 
 Every system counts the same Parquet files, one file of 1 million words a batch, into the same kind of sink. Spark reads
 them its own way; ours are read by tasks of ours, or by Spark for ours too (``source``). The first files contain every
-key once, so that state has its full size; they are not measured. Words of the others are chosen
-from all keys alike, or after Zipf's law, which helps Spark: it adds up frequent words before they reach the state.
+key once, so that state has its full size, and some more follow, until every protection has made its first backup, which
+is of all keys and comes once in the life of a run; they are not measured. Words of the others are chosen from all keys
+alike, or after Zipf's law, which helps Spark: it adds up frequent words before they reach the state.
 Systems take turns, in another order each repetition, each time from nothing; a figure is the median of a system's
 batches, a ratio the median over repetitions of the ratio within one. Beside them stands the limit (see ``limit``): the
 same keys counted on one core, bare and by our operator, in this process.
@@ -58,6 +59,7 @@ class Wordcount(Bench):
         "files", "who reads the files for our systems: our tasks, or Spark", among=("files", "dataframe")
     )
     sink: str = option("discard", "what becomes of the counts", among=("discard", "parquet"))
+    settle: int = option(3, "batches after that which brings the last key that are not measured", least=0)
     batches: int = option(5, "measured batches a turn")
     repetitions: int = option(3, "turns of every system")
     seed: int = option(1, "of the input", least=0)
@@ -67,6 +69,11 @@ class Wordcount(Bench):
     def fill(self) -> int:
         """How many batches bring every key once."""
         return -(-self.keys // self.tuples_per_batch)
+
+    @property
+    def skip(self) -> int:
+        """How many batches are not measured."""
+        return self.fill + self.settle
 
     def measure(self, notes: Notes, tell: Tell) -> dict[str, Any]:
         systems = [name for name in SYSTEMS if name in self.systems]
@@ -135,10 +142,10 @@ class Wordcount(Bench):
                 all_s = count_with_spark(
                     frame, spark, key="word", store=SPARKS[name], checkpoint=place / "checkpoint", output=output
                 )
-                batches_s = all_s[self.fill - 1 :]
+                batches_s = all_s[self.skip - 1 :]
             else:
                 graph = self._graph(self._source(spark, work / "in"), self._protection(name), output)
-                timing = timed(graph, spark, backups=place / "backups", skip=self.fill)
+                timing = timed(graph, spark, backups=place / "backups", skip=self.skip)
                 batches_s = timing.batches_s
                 notes.add_all(name, "kernel_s", timing.kernel_s, turn=turn)
                 for part in Work:
@@ -173,10 +180,11 @@ class Wordcount(Bench):
         # Which word is frequent has nothing to do with which came first.
         ranked = random.permutation(self.keys)
         arrivals = random.permutation(self.keys)
-        each, count = self.tuples_per_batch, self.tuples_per_batch * self.batches
+        following = self.settle + self.batches
+        each, count = self.tuples_per_batch, self.tuples_per_batch * following
         zipf = self.words == "zipf"
         ranks = _zipf_ranks(random, count, self.keys) if zipf else random.integers(0, self.keys, count)
-        for file in range(self.fill + self.batches):
+        for file in range(self.fill + following):
             if file < self.fill:
                 words = arrivals[file * each : (file + 1) * each]
             else:
