@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,21 +11,12 @@ from threading import Thread
 
 import pytest
 from tests.parallel.tasks import deaf, endless, halved
+from tests.waiting import waited_for
 
 from spillway.errors import RunError
 from spillway.parallel import Processes, processes
 
 ROOT = Path(__file__).parents[2]
-WAIT_S_MAX = 60.0
-
-
-def waited_for(what: Callable[[], bool]) -> bool:
-    until_s = time.monotonic() + WAIT_S_MAX
-    while not what():
-        if time.monotonic() > until_s:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def runs(pid: int) -> bool:

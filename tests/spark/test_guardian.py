@@ -5,29 +5,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import waited_for
 
 from spillway.errors import SetupError
 from spillway.spark import guardian
 from spillway.spark.standalone import Cluster
 
 ROOT = Path(__file__).parents[2]
-WAIT_S_MAX = 60.0
 # It starts another, tells the number of that, and waits.
 PARENT = "import subprocess, sys; print(subprocess.Popen(['cat'], stdin=sys.stdin).pid, flush=True); sys.stdin.read()"
-
-
-def waited_for(what: Callable[[], bool]) -> bool:
-    until_s = time.monotonic() + WAIT_S_MAX
-    while not what():
-        if time.monotonic() > until_s:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def state_of(pid: int) -> str:

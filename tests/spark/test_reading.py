@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,21 @@ def sizes(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([batch["seq"][:1], pa.array([batch.num_rows])], schema=SIZES)
 
 
+def applied(function: Callable[[pa.RecordBatch], pa.RecordBatch], frame: Any) -> sw.Graph:
+    """What a function says of the tuples that come at once, and behind an exchange a count of what it says."""
+    graph = sw.Graph("applied", shards=2)
+    said = graph.add(sw.operators.Apply("apply", function, SIZES), graph.source("in", frame))
+    count = sw.operators.Count("count", key="rows", key_type="int64", protect=sw.Nothing())
+    graph.sink("out", graph.add(count, said), sw.Memory())
+    return graph
+
+
 def test_many_come_at_once_in_a_job_of_their_own(
     spark: Any, tmp_path: Path, apart: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Payloads are limited to next to nothing: what is read under that limit comes row by row.
     monkeypatch.setattr(settings, "_PAYLOAD_BYTES", "1")
-    graph = sw.Graph("sizes", shards=2)
-    said = graph.add(sw.operators.Apply("sizes", sizes, SIZES), graph.source("in", words(spark, tmp_path / "in")))
-    graph.sink(
-        "out",
-        graph.add(sw.operators.Count("count", key="rows", key_type="int64", protect=sw.Nothing()), said),
-        sw.Memory(),
-    )
+    graph = applied(sizes, words(spark, tmp_path / "in"))
     with sw.run(graph, spark, trigger={"availableNow": True}) as run:
         run.wait()
         rows = run.result("out").sort_by("seq").to_pylist()
@@ -109,13 +113,7 @@ def test_a_mistake_in_a_task_is_named(spark: Any, tmp_path: Path, apart: None) -
         first = batch["seq"][0].as_py()
         return sizes(batch.slice(0, 1 // (first < ROWS)))
 
-    graph = sw.Graph("mistake", shards=2)
-    said = graph.add(sw.operators.Apply("divide", divide, SIZES), graph.source("in", words(spark, tmp_path / "in")))
-    graph.sink(
-        "out",
-        graph.add(sw.operators.Count("count", key="rows", key_type="int64", protect=sw.Nothing()), said),
-        sw.Discard(),
-    )
+    graph = applied(divide, words(spark, tmp_path / "in"))
     with (
         sw.run(graph, spark, trigger={"availableNow": True}) as run,
         pytest.raises(RunError, match="ZeroDivisionError"),

@@ -3,7 +3,9 @@
 Spark turns rows into Arrow batches. Where the bytes of a batch are limited it adds up what the batch weighs after every
 row: half of all that reading costs. Rows are therefore limited by number. But what goes between stages are payloads of
 megabytes, which must be limited by bytes, and a limit is that of a job, not of a stage. So stage 0 is run first, up to
-the exchange behind it, and the other stages are a second job, for which Spark finds that exchange done.
+the exchange behind it, and the other stages are a second job, for which Spark finds that exchange done. The first has
+the settings with which Spark began the micro-batch, whatever was set since; the second, which to Spark is a query, has
+those in force when it begins.
 
 A job costs time of its own, so this is for batches of many rows (1 M words: 741 ms before, 566 with it). And without a
 limit of bytes an Arrow batch may not pass 2 GB, so it is for rows that are far from that. What the next batch will be
