@@ -38,6 +38,12 @@ def begin(pool: Processes, work: Callable[[Path], None], folder: Path, *, tasks:
     assert waited_for(lambda: len(marks(folder)) == pool.count)
 
 
+def all_noted(pool: Processes) -> bool:
+    """Whether every process has ended and Python knows: the pool's own thread may be told of an end before the one that
+    closes it, and then be about to note it."""
+    return waited_for(lambda: all(process.exitcode is not None for process in pool.started))
+
+
 def marks(folder: Path) -> list[int]:
     return [int(path.name) for path in folder.iterdir()]
 
@@ -93,7 +99,7 @@ def test_what_runs_is_given_up_when_the_pool_is_closed(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupt_when_both_are_at_work()
     assert len(pool.started) == 2
-    assert not any(process.is_alive() for process in pool.started)
+    assert all_noted(pool)
     assert not marks(tmp_path)
 
 
@@ -101,8 +107,7 @@ def test_a_process_that_will_not_end_is_killed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(processes, "ENDING_S_MAX", 0.2)
     with Processes(1) as pool:
         begin(pool, deaf, tmp_path, tasks=1)
-    # The pool's own thread may have been told of the end first, and be about to note it.
-    waited_for(lambda: all(process.exitcode is not None for process in pool.started))
+    assert all_noted(pool)
     assert [process.exitcode for process in pool.started] == [-signal.SIGKILL]
 
 
