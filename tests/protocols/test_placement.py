@@ -77,18 +77,70 @@ def test_what_is_asked_for_is_handed_over_while_both_live() -> None:
     placement.ask(("count", 0), "b")
     placement.ask(("count", 1), "c")  # who is not there yet
     decision = after(placement, "a b", now_s=1.0)
-    assert [(move.shard, move.to, move.hand_over, move.why) for move in decision.moves] == [
-        (("count", 0), Owner("b", 1), True, Why.ASKED)
-    ]
+    assert decision.hand_overs == (
+        Move(shard=("count", 0), source="a", to=Owner("b", 1), hand_over=True, why=Why.ASKED),
+    )
+    assert not decision.go and at(placement) == "a0 b0 a0 b0"  # until it is done
+    placement.handed_over(*decision.hand_overs)
+    assert at(placement) == "b1 b0 a0 b0"
     assert after(placement, "a b", now_s=2.0) == Decision()
-    assert [move.to for move in after(placement, "a b c", now_s=3.0).moves] == [Owner("c", 1)]
+    assert [move.to for move in after(placement, "a b c", now_s=3.0).hand_overs] == [Owner("c", 1)]
+
+
+def test_whoever_is_gone_when_the_memory_has_come_is_late() -> None:
+    placement = placed("a b")
+    placement.seen(["a", "b", "c"], now_s=1.0)
+    placement.ask(("count", 0), "c")
+    (move,) = placement.decide(now_s=1.0).hand_overs
+    placement.seen(["a", "b"], now_s=2.0)
+    placement.handed_over(move)
+    assert after(placement, "a b", now_s=3.0) == Decision(wait_until_s=13.0)
+
+
+def test_a_hand_over_that_fails_leaves_the_shard_and_its_epoch_is_not_given_again() -> None:
+    placement = placed()
+    placement.ask(("count", 0), "b")
+    placement.not_handed_over(*after(placement, "a b", now_s=1.0).hand_overs)
+    assert after(placement, "a b", now_s=2.0) == Decision() and at(placement) == "a0 b0 a0 b0"
+    again = Placement(TWO, owners=placement.owners, given=placement.given)  # after the driver was killed, too
+    after(again, "b", now_s=0.0)
+    after(again, "b", now_s=10.0)
+    assert at(again) == "b2 b0 b1 b0"
+
+
+def test_nobody_tries_for_ever_to_drain_a_host_that_hands_nothing_over() -> None:
+    placement = placed()
+    placement.drain("b")
+    for _ in range(placements.HAND_OVERS_MAX):
+        decision = after(placement, "a b", now_s=1.0)
+        assert [move.shard for move in decision.hand_overs] == [("count", 1), ("count", 3)]
+        for move in decision.hand_overs:
+            placement.not_handed_over(move)
+    assert after(placement, "a b", now_s=1.0) == Decision()
+
+
+def test_shards_whose_memory_was_lost_begin_anew_where_they_are() -> None:
+    placement = placed()
+    placement.lost("b")
+    placement.lost("c")  # who owns nothing
+    assert after(placement, "a b", now_s=1.0).moves == tuple(
+        Move(shard=("count", index), source="b", to=Owner("b", 1), hand_over=False, why=Why.LOST) for index in (1, 3)
+    )
+    assert after(placement, "a b", now_s=2.0) == Decision() and at(placement) == "a0 b1 a0 b1"
+
+
+def test_a_run_that_begins_anew_has_other_epochs_than_the_one_before() -> None:
+    placement = placed(given={("count", 1): 4})
+    assert at(placement) == "a0 b5 a0 b0"
 
 
 def test_a_drained_host_keeps_nothing_and_gets_nothing() -> None:
     placement = placed("a b c")
     placement.drain("b")
     decision = after(placement, "a b c", now_s=1.0)
-    assert {move.why for move in decision.moves} == {Why.DRAINED} and all(move.hand_over for move in decision.moves)
+    assert {move.why for move in decision.hand_overs} == {Why.DRAINED}
+    for move in decision.hand_overs:
+        placement.handed_over(move)
     assert placement.shards_at("b") == []
     decision = after(placement, "a b", now_s=2.0)
     assert after(placement, "a b", now_s=20.0).go and placement.shards_at("b") == []
@@ -101,7 +153,8 @@ def test_a_drained_host_keeps_nothing_and_gets_nothing() -> None:
 def test_a_host_that_joins_gets_shards_only_if_that_is_wanted() -> None:
     placement = placed(rebalance=True)
     decision = after(placement, "a b c", now_s=1.0)
-    assert [(move.source, move.to.host, move.why) for move in decision.moves] == [("b", "c", Why.REBALANCED)]
+    assert [(move.source, move.to.host, move.why) for move in decision.hand_overs] == [("b", "c", Why.REBALANCED)]
+    placement.handed_over(*decision.hand_overs)
     assert after(placement, "a b c", now_s=2.0) == Decision()
     assert sorted(len(placement.shards_at(host)) for host in "abc") == [1, 1, 2]
 
@@ -136,15 +189,23 @@ def _unfenced(backups: Iterable[Mark]) -> list[Mark]:
     return sorted(backups, key=lambda mark: mark.batch)[-1:]
 
 
-def _same_epoch(before: Owner, *, host: str, epoch: int) -> Owner:
-    return Owner(host, before.epoch)
+def _same_epoch(self: Placement, shard: tuple[str, int], host: str) -> Owner:
+    return Owner(host, self._owners[shard].epoch)
+
+
+def _at_once(self: Placement, shard: tuple[str, int], host: str, *, why: Why) -> Move:
+    """A hand-over that counts before it is done."""
+    move = Move(shard=shard, source=self._owners[shard].host, to=self._next(shard, host), hand_over=True, why=why)
+    self._set(shard, move.to)
+    return move
 
 
 @pytest.mark.parametrize(
     ("where", "name", "instead"),
     [
         (histories, "counting", _unfenced),
-        (placements, "replace", _same_epoch),
+        (Placement, "_next", _same_epoch),
+        (Placement, "_proposed", _at_once),
         (Placement, "_settle", lambda self: None),
     ],
 )

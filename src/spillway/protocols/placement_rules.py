@@ -1,8 +1,8 @@
-"""What must hold of owners whatever happens; checked after every event in tests, soaks and while a run goes on."""
+"""What must hold of owners whatever happens; checked after every event in tests and soaks."""
 
 from collections.abc import Mapping
 
-from spillway.protocols.placement import Decision, Owner, Placement, Shard, Why
+from spillway.protocols.placement import Decision, Move, Owner, Placement, Shard, Why
 
 
 class RuleBrokenError(AssertionError):
@@ -15,6 +15,13 @@ class Watched:
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
         self._before: dict[Shard, Owner] = dict(placement.owners)
+        self._highest = {shard: owner.epoch for shard, owner in placement.owners.items()} | dict(placement.given)
+
+    def handed_over(self, move: Move) -> None:
+        """The placement is told of it."""
+        self.placement.handed_over(move)
+        self._before = dict(self.placement.owners)
+        self._rule(self._before[move.shard] == move.to, "who was handed the memory is the owner")
 
     def decide(self, *, now_s: float) -> Decision:
         """What the placement decides; raises if it must not."""
@@ -35,24 +42,45 @@ class Watched:
         for shard, owner in placement.owners.items():
             before = self._before.get(shard)
             if before is None:
-                self._rule(owner.epoch == 0 and decision.settled, "a first owner begins with epoch 0")
+                self._rule(decision.settled, "owners are given out once")
             elif shard in moved:
                 move = moved[shard]
                 self._rule(move.source == before.host and move.to == owner, "a move says what happens")
-                self._rule(owner.epoch == before.epoch + 1, "a new owner begins the next epoch")
-                self._rule(owner.host != before.host, "a move goes elsewhere")
+                self._rule(owner.epoch > before.epoch, "a new owner begins another epoch")
                 self._rule(owner.host in placement.living, "a move goes to a host that lives")
-                self._rule(move.hand_over == (before.host in placement.living), "memory is handed over by the living")
+                self._rule(not move.hand_over, "what is handed over counts when it is done")
+                self._rule(move.why in (Why.LATE, Why.LOST), "memory that can be had is not given up")
+                self._rule((owner.host == before.host) == (move.why is Why.LOST), "who is left is left for another")
                 if move.why is Why.LATE:
                     self._rule(deadlines_s[shard] <= now_s, "nobody is left before its time")
             else:
                 self._rule(owner == before, "an owner stays one until it moves")
+            self._new_epoch(shard, owner, before)
+        self._check_hand_overs(decision)
         if decision.go:
             self._rule(len(placement.owners) == placement.shards, "a batch begins when every shard has an owner")
             owning = {owner.host for owner in placement.owners.values()}
             self._rule(owning <= placement.living, "a batch begins when all owners live")
         elif decision.wait_until_s is not None:
             self._rule(decision.wait_until_s > now_s, "nobody waits for what is over")
+
+    def _check_hand_overs(self, decision: Decision) -> None:
+        placement = self.placement
+        shards = [move.shard for move in decision.hand_overs]
+        self._rule(len({*shards}) == len(shards), "no shard is handed over twice at once")
+        self._rule(not (decision.moves and shards), "nothing is handed over while something is lost")
+        for move in decision.hand_overs:
+            owner = placement.owners[move.shard]
+            self._rule(move.hand_over and move.source == owner.host, "the owner hands over")
+            self._rule(move.to.host != owner.host, "memory is handed over to another")
+            self._rule({move.source, move.to.host} <= placement.living, "memory is handed over among the living")
+            self._rule(move.to.epoch > self._highest[move.shard], "an epoch is given out once")
+            self._highest[move.shard] = move.to.epoch
+
+    def _new_epoch(self, shard: Shard, owner: Owner, before: Owner | None) -> None:
+        if owner != before:
+            self._rule(owner.epoch > self._highest.get(shard, -1), "an epoch is given out once")
+            self._highest[shard] = owner.epoch
 
     def _rule(self, holds: bool, rule: str) -> None:
         if not holds:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from random import Random
 
 from spillway.protocols.fencing import Mark, counting, is_fenced_off
-from spillway.protocols.placement import Decision, Owner, Placement, Shard, Wish
+from spillway.protocols.placement import Decision, Move, Owner, Placement, Shard, Wish
 from spillway.protocols.placement_rules import RuleBrokenError, Watched
 
 _BATCHES = 12
@@ -118,7 +118,8 @@ class _History:
         self._now_s = 0.0
         self._committed = -1
         self._backed_up: dict[Shard, int] = {}  # by whoever owned it then, in a batch that counts
-        self._table: dict[Shard, Owner] = {}  # durable
+        self._table: dict[Shard, Owner] = {}  # durable, and so are epochs that were given out in vain
+        self._given: dict[Shard, int] = {}
         self._moves = self._recoveries = self._woken = 0
         self._watched = self._begin()
 
@@ -134,8 +135,9 @@ class _History:
         return Lived(moves=self._moves, recoveries=self._recoveries, woken=self._woken, gave_up=gave_up)
 
     def _begin(self) -> Watched:
-        placement = Placement(self._wishes, owners=self._table, rebalance=self._rebalance, alone_max_s=100.0)
-        return Watched(placement)
+        return Watched(
+            Placement(self._wishes, owners=self._table, given=self._given, rebalance=self._rebalance, alone_max_s=100.0)
+        )
 
     # -- before a batch -----------------------------------------------------------------------------------------------
 
@@ -147,8 +149,12 @@ class _History:
             placement = self._watched.placement
             placement.seen(self._living, now_s=self._now_s)
             decision = self._watched.decide(now_s=self._now_s)
-            self._take_over(decision)
-            self._table = dict(placement.owners)
+            for move in decision.moves:
+                self._moved(move)
+            self._note()
+            if decision.hand_overs:
+                self._hand_over(decision)
+                continue
             if decision.wait_until_s is None:
                 return decision
             # Either the time is up, or something else happens before.
@@ -157,13 +163,12 @@ class _History:
     def _happen(self) -> None:
         host = self._random.choice(self._hosts)
         placement = self._watched.placement
-        match self._random.randrange(9):
+        match self._random.randrange(10):
             case 0 | 1:
                 self._living.discard(host)  # its memory stays for now
             case 2:
                 self._living.discard(host)
-                for place in [place for place in self._memory if place[0] == host]:
-                    del self._memory[place]
+                self._forget(host)
             case 3 | 4:
                 self._living.add(host)
             case 5:
@@ -176,22 +181,46 @@ class _History:
                 placement.drain(host) if self._random.random() < 0.3 else None
             case 8:
                 self._watched = self._begin()  # the driver died: the table is all that it knows
+            case 9:
+                self._forget(host)
+                if self._random.random() < 0.7:  # otherwise nobody has noticed yet
+                    placement.lost(host)
         self._now_s += self._random.random() * 3
 
-    def _take_over(self, decision: Decision) -> None:
-        """What new owners do first. One that dies meanwhile has done less, so nothing hangs on all of it."""
-        for move in decision.moves:
-            self._moves += 1
-            before = self._memory.get((move.source, move.shard))
-            whole = before is not None and before.epoch == move.to.epoch - 1 and before.batch == self._committed
-            if move.hand_over and whole and self._random.random() < 0.9:
+    def _forget(self, host: str) -> None:
+        for place in [place for place in self._memory if place[0] == host]:
+            del self._memory[place]
+
+    def _note(self) -> None:
+        """Make the table durable."""
+        self._table, self._given = dict(self._watched.placement.owners), dict(self._watched.placement.given)
+
+    def _hand_over(self, decision: Decision) -> None:
+        """What was proposed is tried; either host, or the driver, may die in the middle."""
+        for move in decision.hand_overs:
+            owner = self._watched.placement.owners[move.shard]
+            memory = self._memory.get((move.source, move.shard))
+            whole = memory is not None and memory.epoch == owner.epoch and memory.batch == self._committed
+            if whole and self._random.random() < 0.8:
                 self._memory[move.to.host, move.shard] = _Memory(move.to.epoch, self._committed)
-            if self._random.random() < 0.3 and self._committed >= 0:
-                # A task of the batch before did not know; it will write when it wakes.
-                ran = before is not None and before.epoch == move.to.epoch - 1
-                again = ran and self._random.random() < 0.5
-                owner = Owner(move.source, move.to.epoch - 1)
-                self._slow.append(_Slow(move.shard, owner, self._committed + (not again)))
+                if self._random.random() < 0.1:
+                    self._watched = self._begin()  # and nobody knows that it was done
+                    return
+                self._moved(move)
+                self._watched.handed_over(move)
+            else:
+                self._watched.placement.not_handed_over(move)
+            self._note()
+
+    def _moved(self, move: Move) -> None:
+        """A task of the batch before may not know; it will write when it wakes."""
+        self._moves += 1
+        epoch = self._table[move.shard].epoch
+        if self._random.random() < 0.3 and self._committed >= 0:
+            memory = self._memory.get((move.source, move.shard))
+            ran = memory is not None and memory.epoch == epoch
+            again = ran and self._random.random() < 0.5
+            self._slow.append(_Slow(move.shard, Owner(move.source, epoch), self._committed + (not again)))
 
     # -- a batch ------------------------------------------------------------------------------------------------------
 
