@@ -5,13 +5,15 @@
     ├── InputError               data that does not fit: a missing column, a wrong type, a null key
     ├── StateError               a shard's memory cannot be used
     │   ├── StateMemoryError     shared memory is full, or its folder cannot be written
-    │   └── StaleAttemptError    an attempt of a batch older than what the shard holds
+    │   ├── StaleAttemptError    an attempt of a batch older than what the shard holds
+    │   └── HandOverError        a shard's memory could not be handed over to another host
     ├── BackupError              the backup store cannot do what was asked
     │   ├── BoundLostError       a shard can no longer keep its bound
     │   ├── ForeignBackupError   the backups were written by another graph, or mean something else
     │   └── NewerFormatError     the backups were written in a newer format than this version reads
     ├── ModelError               a net, a measure or a parameter of a model that may not run
     ├── RunError                 a run failed, or cannot begin as it was asked for
+    │   └── NotOwnerError        a task runs on a host that does not own its shard
     └── SetupError               this machine lacks something Spillway needs, such as Java
 
 And one warning, ``RecordsWarning``: a run goes on though its records cannot be written.
@@ -60,6 +62,10 @@ class StaleAttemptError(StateError):
     """A task tried to apply a batch older than what the shard already holds; the shard was left alone."""
 
 
+class HandOverError(StateError):
+    """A shard's memory could not be handed over to another host; it stays where it is, and nothing was lost."""
+
+
 class BackupError(SpillwayError):
     """The backup store cannot do what was asked."""
 
@@ -96,6 +102,10 @@ class ModelError(SpillwayError):
 
 class RunError(SpillwayError):
     """A run failed, or cannot begin as it was asked for; a process that performs a part of it died."""
+
+
+class NotOwnerError(RunError):
+    """A task was to be applied where its shard's memory is, and runs elsewhere; nothing was changed."""
 
 
 class SetupError(SpillwayError):

@@ -1,13 +1,14 @@
-"""Single files: there whole or not at all, and made once where they may be made only once."""
+"""Single files and folders: there whole or not at all, and made once where they may be made only once."""
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 from tests.files.full_disk import files_no_larger_than
 
-from spillway.files.durable import create_whole, write_whole
+from spillway.files.durable import create_whole, remove_folder, write_whole
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -52,3 +53,21 @@ def test_a_file_that_cannot_be_created_is_not_there(tmp_path: Path) -> None:
     with files_no_larger_than(3), pytest.raises(OSError, match="File too large"):
         create_whole(tmp_path / "one", b"first")
     assert contents(tmp_path) == {}
+
+
+def test_a_folder_is_removed_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "in").mkdir(parents=True)
+        (tmp_path / name / "in" / "file").write_bytes(b"1")
+    seen = []
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            shutil, "rmtree", lambda folder, **_: seen.append(sorted(path.name for path in tmp_path.iterdir()))
+        )
+        remove_folder(tmp_path / "a")
+    assert seen[-1] == [".gone-a", "b"], "nothing is removed before all of it has another name"
+    (tmp_path / "a").mkdir()
+    remove_folder(tmp_path / "a")  # and what a dead one left
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    remove_folder(tmp_path / "a")
+    assert contents(tmp_path / "b" / "in") == {"file": b"1"}

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import spillway as sw
-from spillway.engine.opened import shard_folder
+from spillway.engine.epochs import shard_folder
 from spillway.graph.graph import Graph
 
 SCHEMA = pa.schema(

@@ -25,8 +25,11 @@ class StateHooks(Protocol):
     def mend(self) -> None:
         """Chunks of the backup were damaged, and older ones stand in for them, or none."""
 
-    def replay(self, *, first: int, last: int) -> tuple[str, ...]:
-        """Apply again the items of these batches that were kept; says which are missing."""
+    def replay(self, *, first: int, last: int, epoch: int | None) -> tuple[str, ...]:
+        """Apply again the items of these batches that were kept, by the owner of an older epoch if one is named.
+
+        Says which are missing.
+        """
 
     def spread(self) -> Spread:
         """What the state consists of now."""

@@ -22,6 +22,11 @@ forgotten; otherwise a recovery would not know what threshold had been in force.
 
 Memory is the better copy. A shard that is as it should be and finds its backups gone, or older than it knows they were,
 writes them anew from memory and says so; nothing is lost by that.
+
+Owners. A shard that has a new owner, and so another epoch, is in folders of its own (see ``engine.epochs``). If its
+memory was handed over, its backups of this epoch are not there yet, and are made in the way just said. If not, it
+recovers, from what the newest older epoch left (see ``predecessors``). Either way it has a backup of all of its state
+under its own epoch before any tuple is applied.
 """
 
 from collections.abc import Callable
@@ -29,6 +34,7 @@ from enum import StrEnum
 
 from spillway.backup.hooks import StateHooks
 from spillway.backup.policies import Committing
+from spillway.backup.predecessors import NO_PREDECESSORS, Predecessors
 from spillway.backup.promise import Loss, Promise
 from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.recovery import Recovery
@@ -77,13 +83,15 @@ class Keeper:
         clock: Clock,
         observe: Observer = ignore,
         reached: Callable[[], Reached] = nothing_noted,
+        predecessors: Predecessors = NO_PREDECESSORS,
     ) -> None:
         assert (store is not None) == promise.protection.keeps_backups
         self._shard = shard
         self._promise = promise
         self._hooks = hooks
         self._saving = Saving(shard, promise, hooks, store, clock) if store is not None else None
-        self._recovery = Recovery(shard, promise, hooks, self._saving, clock)
+        self._recovery = Recovery(shard, promise, hooks, self._saving, clock, predecessors)
+        self._predecessors = predecessors
         self._clock = clock
         self._observe = observe
         self._reached = reached
@@ -248,7 +256,10 @@ class Keeper:
             with saving.at_stake("writing its backups anew"):
                 saving.save_anew(shard.version, failures=shard.failures)
             shard.backed_up(shard.version, time_s=self._clock.monotonic_s())
-            self._mended = f"{lacking}; memory was whole, and is backed up anew"
+            if self._predecessors.exist():
+                self._recovery.taken_over()  # memory was handed over, and all is as it should be
+            else:
+                self._mended = f"{lacking}; memory was whole, and is backed up anew"
 
     def _slide(self, position: int | None) -> None:
         """Note where a failure lies in a sliding window, or that it has left it."""

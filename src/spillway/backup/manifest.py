@@ -15,7 +15,7 @@ from spillway.files.envelope import newest_intact, seal
 from spillway.files.folders import Folder
 from spillway.state.meaning import Meaning, refusal
 
-FORMAT = 3
+FORMAT = 4
 
 _MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
 _SEGMENT = re.compile(r"segment-(-?\d+)-(\d{8,})\.arrow")
@@ -80,6 +80,7 @@ class Manifest:
     protection: str = ""  # under which the last backup was made, or the shard was born: what may have come since
     failed_in: int = -1  # the batch that began with the last recovery
     failed_damage: str = ""  # what that recovery found damaged
+    inherits: bool = False  # its epoch has no backup yet, and goes on from what an older one left: see predecessors
     damaged: int = 0  # newer manifests found unreadable or missing since the last backup that needs no other
 
     @property

@@ -60,7 +60,7 @@ NOT_NOTED = Reached()
 
 
 class Reach:
-    """The note of one run. Only what drives the batches writes it; tasks read it when they recover.
+    """The note of one run. What drives the batches writes it, and tells tasks, who need it when they recover.
 
     Without a folder it is kept in memory: it then lasts as long as what drives the batches.
     """
@@ -129,11 +129,6 @@ class Reach:
                     f"batch was not committed; mend the folder and run again."
                 ) from error
             self._written = (noted, sources)
-
-
-def reach_of(checkpoint: str | None, operator: str, shard: int) -> Reached:
-    """What the note inside a checkpoint folder says of a shard, read now."""
-    return NOT_NOTED if checkpoint is None else Reach.beside(checkpoint).of(operator, shard)
 
 
 def _read(folder: Folder) -> tuple[dict[str, Reached], dict[str, Lasts]]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from spillway.backup.hooks import StateHooks
 from spillway.backup.manifest import Manifest, Standing
+from spillway.backup.predecessors import NO_PREDECESSORS, Inherited, Predecessors
 from spillway.backup.promise import Loss, Promise
 from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.saving import Saving
@@ -23,12 +24,21 @@ from spillway.state.shard import NONE, Shard
 class Recovery:
     """What can be had back of one shard."""
 
-    def __init__(self, shard: Shard, promise: Promise, hooks: StateHooks, saving: Saving | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        promise: Promise,
+        hooks: StateHooks,
+        saving: Saving | None,
+        clock: Clock,
+        predecessors: Predecessors = NO_PREDECESSORS,
+    ) -> None:
         self._shard = shard
         self._promise = promise
         self._hooks = hooks
         self._saving = saving
         self._clock = clock
+        self._predecessors = predecessors
 
     def be_born(self, batch: int, reached: Reached = NOT_NOTED) -> None:
         """An empty shard at the first batch of a run."""
@@ -46,10 +56,11 @@ class Recovery:
     def recover(self, batch: int, reached: Reached = NOT_NOTED) -> Loss:
         """Be at the batch before ``batch``, as near as backups and items bring it."""
         shard, saving = self._shard, self._saving
-        restored, failures = Restored(record=None), reached.failures + 1
+        restored, failures, inherited = Restored(record=None), reached.failures + 1, None
         if saving is not None:
             with saving.at_stake("recovering"):
-                restored, failures = self._restore(saving, batch, reached)
+                inherited = self._inherited(saving, batch)
+                restored, failures = self._restore(saving, batch, reached, inherited)
         shard.reset()
         self._fill(restored)
         record = restored.record
@@ -61,7 +72,8 @@ class Recovery:
         bound = self._promise.divergence_max(
             failures_in_backup=failures_in_backup - standing.forgotten, failures=failures - standing.forgotten
         )
-        missing = self._replay(first=backup_version + 1, last=batch - 1)
+        epoch = None if inherited is None else inherited.epoch
+        missing = self._replay(first=backup_version + 1, last=batch - 1, epoch=epoch)
         damage = tuple(dict.fromkeys((*restored.damage, *missing)))
         loss = Loss(
             batch=batch,
@@ -75,11 +87,13 @@ class Recovery:
         )
         # A batch that ends a window is backed up, so it is replayed only if that backup is damaged.
         assert not shard.cleared or damage
-        if damage and saving is not None:
-            # What is in memory now is no longer what the damaged files say: start from a backup that is.
-            with saving.at_stake("replacing a damaged backup"):
+        if saving is not None and (damage or inherited is not None):
+            # What is in memory now is no longer what the damaged files say, or what is said under an older epoch may
+            # be changed by others: start from a backup that is, and is our own.
+            with saving.at_stake("backing up what was recovered"):
                 saving.save_anew(batch - 1, failures=failures_in_backup, damage=loss.damage)
             backup_version = batch - 1
+            self.taken_over()
         # What a failure in a sliding window is felt from is known when the next tuple comes.
         shard.remember(window=shard.window, forgotten=shard.forgotten, failed_at=None)
         self._hooks.recovered(loss)
@@ -106,6 +120,12 @@ class Recovery:
         shard.recovered(
             version=batch - 1, backup_version=backup_version, failures=failures, time_s=self._clock.monotonic_s()
         )
+
+    def taken_over(self) -> None:
+        """There is a backup of the own epoch: those of older ones go."""
+        if self._saving is not None:
+            with self._saving.at_stake("removing what earlier owners left"):
+                self._predecessors.remove()
 
     def untold(self, batch: int, reached: Reached) -> Loss | None:
         """What an attempt lost, now or before, that recovered and was not heard: it died, or was a leftover."""
@@ -147,12 +167,12 @@ class Recovery:
             spread=self._hooks.spread(),
         )
 
-    def _replay(self, *, first: int, last: int) -> tuple[str, ...]:
+    def _replay(self, *, first: int, last: int, epoch: int | None) -> tuple[str, ...]:
         """Apply kept items to what the backup gave; says which are missing."""
         if not self._promise.policy.replays_items or self._saving is None:
             return ()
         with self._saving.at_stake("reading its items again"):
-            return self._hooks.replay(first=first, last=last)
+            return self._hooks.replay(first=first, last=last, epoch=epoch)
 
     def _fill(self, restored: Restored) -> None:
         """Put what the store gave back into memory, which is empty."""
@@ -170,19 +190,29 @@ class Recovery:
                 self._hooks.mend()
         shard.adopt()
 
-    def _restore(self, saving: Saving, batch: int, reached: Reached) -> tuple[Restored, int]:
-        store = saving.store
-        found = store.manifest()
+    def _inherited(self, saving: Saving, batch: int) -> Inherited | None:
+        """What an earlier owner left, if the own epoch has not begun with anything yet."""
+        own = saving.store.manifest()
+        return self._predecessors.inherited(batch_max=batch - 1) if own is None or own.inherits else None
+
+    def _restore(
+        self, saving: Saving, batch: int, reached: Reached, inherited: Inherited | None
+    ) -> tuple[Restored, int]:
+        store, own = saving.store, saving.store.manifest()
+        found = own if inherited is None else inherited.manifest
+        place = store.place if inherited is None else inherited.place
         if found is None:
             raise self._lost(
-                f"its memory is gone and {store.place} has no record of it, though the run is at batch {batch}. Name "
+                f"its memory is gone and {place} has no record of it, though the run is at batch {batch}. Name "
                 f"the folder of backups this run was started with."
             )
         self._check_same_run(found, batch)
-        restored = store.load(batch_max=batch - 1)
-        if found.failed_damage and _is_untold(found, batch, reached):
-            # An attempt that found damage has replaced it, and was not heard.
-            restored = replace(restored, complete=False, damage=(found.failed_damage, *restored.damage))
+        restored = store.load(batch_max=batch - 1) if inherited is None else inherited.restored
+        for noted in (found, own):
+            if noted is not None and noted.failed_damage and _is_untold(noted, batch, reached):
+                # An attempt that found damage has replaced it, and was not heard.
+                restored = replace(restored, complete=False, damage=(noted.failed_damage, *restored.damage))
+                break
         if found.protection != self._promise.protection.describe():
             # What came since may have been allowed to cost more than this promise knows of.
             restored = replace(restored, complete=False)
@@ -194,10 +224,12 @@ class Recovery:
                 f" To go on all the same, and lose what is missing, remove {reached.place}." if reached.place else ""
             )
             raise self._lost(
-                f"its memory is gone, and {store.place} holds {holds} batch {wanted} was made durable: an older copy "
+                f"its memory is gone, and {place} holds {holds} batch {wanted} was made durable: an older copy "
                 f"of the folder has been put in its place. Put the newer one back.{way_out}"
             )
-        failures = max(found.failures, reached.failures) + 1
+        failures = max(found.failures, reached.failures, own.failures if own is not None else 0) + 1
+        if own is None:
+            store.born(inherits=inherited is not None)
         store.failed(batch_max=batch - 1, failures=failures, damage="; ".join(restored.damage))
         return restored, failures
 

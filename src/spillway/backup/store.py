@@ -111,9 +111,9 @@ class ShardStore:
         """The newest intact manifest, read again only if another process wrote one since."""
         return self._look()[0]
 
-    def born(self) -> Manifest:
+    def born(self, *, inherits: bool = False) -> Manifest:
         """Note that the shard exists, so that its absence from memory is known to be a loss later."""
-        first = self._first(self._folder.names(), failures=0)
+        first = replace(self._first(self._folder.names(), failures=0), inherits=inherits)
         self._write(first)
         return first
 
@@ -236,6 +236,7 @@ class ShardStore:
                 failures=max(coming.base.failures, moment.failures),
                 records=_retained((*coming.base.records, record)),
                 protection=self._protection,
+                inherits=False,
                 damaged=0,
             )
         )

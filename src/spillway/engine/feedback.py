@@ -1,9 +1,12 @@
 """Feedback between two batches: put down by the shards that send it, taken by every shard it is for.
 
 What a shard sends upstream in batch N is written before the shard commits N, and read when batch N+1 begins. It lies
-beside the shards, in memory; with ``durable`` it also lies beside their backups. There is one file for each batch and
-shard (``files.arrow_files``). A shard that sends nothing writes an empty one, so that feedback which is missing can be
-told from feedback that never was. Files of batch N stay until batch N+2 is written: batch N+1 may be run again.
+beside the shards, in memory; with ``durable`` it also lies beside their backups. On several hosts nobody sees all of
+memory, and all feedback lies beside the backups.
+
+There is one file for each batch, shard and epoch of its owner (``files.arrow_files``); of several epochs the highest
+counts, as with backups. A shard that sends nothing writes an empty one, so that feedback which is missing can be told
+from feedback that never was. Files of batch N stay until batch N+2 is written: batch N+1 may be run again.
 """
 
 from dataclasses import dataclass
@@ -29,27 +32,33 @@ class Taken:
 
 
 class Mailbox:
-    """The feedback of one graph, between batches."""
+    """The feedback of one graph, between batches; without ``state`` memory is that of several hosts."""
 
-    def __init__(self, graph: CheckedGraph, *, state: Path, backups: str | None) -> None:
+    def __init__(self, graph: CheckedGraph, *, state: Path | None, backups: str | None) -> None:
         self._graph = graph
         self._state = state
         self._backups = backups
         for edge in graph.edges:
+            if edge.feedback and state is None and backups is None:
+                raise GraphError(
+                    f"Feedback {edge.stream} to {edge.node!r} goes from host to host: name a folder that all hosts can "
+                    f"reach with backups=."
+                )
             if edge.durable and backups is None:
                 raise GraphError(
                     f"Feedback {edge.stream} to {edge.node!r} is durable: name a durable folder with backups=."
                 )
 
-    def put(self, edge: Edge, batches: list[pa.RecordBatch], *, batch: int, shard: int) -> None:
-        """Leave what ``shard`` sends in ``batch``."""
+    def put(self, edge: Edge, batches: list[pa.RecordBatch], *, batch: int, shard: int, epoch: int = 0) -> None:
+        """Leave what ``shard`` sends in ``batch``, by its owner of ``epoch``."""
         data = encode([Part(self._graph.schemas[edge.stream], batches)])
 
         def unwanted(numbers: Numbers) -> bool:
-            return numbers[1] == shard and not batch - 2 < numbers[0] < batch
+            of_batch, of_shard, of_epoch = numbers
+            return of_shard == shard and of_epoch <= epoch and not batch - 2 < of_batch < batch
 
         for files in self._places(edge):
-            files.write((batch, shard), data, unwanted=unwanted)
+            files.write((batch, shard, epoch), data, unwanted=unwanted)
 
     def take(self, edge: Edge, *, batch: int) -> Taken:
         """What all shards sent in ``batch``."""
@@ -60,11 +69,12 @@ class Mailbox:
         for files in self._places(edge):
             if found.keys() == set(range(shards)):
                 break  # others are there only if there were more shards in the batch before
-            for file in files.found():
-                if file.numbers[0] == batch and file.numbers[1] not in found:
+            for file in reversed(files.found()):  # higher epochs first
+                of_batch, shard, _ = file.numbers
+                if of_batch == batch and shard not in found:
                     parts = files.read(file)
                     if parts is not None:
-                        found[file.numbers[1]] = [rows for part in parts for rows in part.batches]
+                        found[shard] = [rows for part in parts for rows in part.batches]
         batches = [rows for shard in sorted(found) for rows in found[shard] if rows.num_rows]
         return Taken(batches, max(0, shards - len(found)))
 
@@ -74,12 +84,14 @@ class Mailbox:
             data = encode([Part(self._graph.schemas[edge.stream], [])])
             for files in self._places(edge):
                 for shard in range(was, self._graph.shards_of(sender)):
-                    files.write((batch - 1, shard), data)
+                    files.write((batch - 1, shard, 0), data)
 
     def _places(self, edge: Edge) -> list[ArrowFiles]:
         """Memory first: it is nearer."""
         parts = (self._graph.name, FOLDER, f"{edge.stream.node}-{edge.stream.port}-{edge.node}-{edge.port}")
-        folders: list[Folder] = [LocalFolder(self._state.joinpath(*parts))]
-        if edge.durable and self._backups is not None:
+        folders: list[Folder] = []
+        if self._state is not None:
+            folders.append(LocalFolder(self._state.joinpath(*parts)))
+        if self._backups is not None and (edge.durable or self._state is None):
             folders.append(open_folder(self._backups, *parts))
-        return [ArrowFiles(folder, "feedback", digits=(10, 4)) for folder in folders]
+        return [ArrowFiles(folder, "feedback", digits=(10, 4, 4)) for folder in folders]

@@ -44,10 +44,11 @@ from spillway.backup.manifest import Standing
 from spillway.backup.reach import Reach, Reached
 from spillway.backup.thresholds import failures_divided
 from spillway.clock import Clock
+from spillway.engine.epochs import backup_folder, items_folder, shard_folder
 from spillway.engine.exchange import Placing
 from spillway.engine.feedback import Mailbox
 from spillway.engine.meaning import memory_meaning
-from spillway.engine.opened import OpenOperator, backup_folder, shard_folder
+from spillway.engine.opened import OpenOperator
 from spillway.engine.resuming import division_folder, shards_found, with_shards
 from spillway.errors import StateError
 from spillway.files.durable import move_folder
@@ -295,7 +296,7 @@ def _put_in_place(graph: CheckedGraph, operator: Operator, places: Places, chang
     _remove_backups(operator, graph, places, shards=change.was)
     if operator.protect.keeps_items and places.backups is not None:
         for index in range(change.now, change.was):
-            open_folder(places.backups, graph.name, name, f"items-{index:04d}").tidy(lambda _: True)
+            open_folder(places.backups, graph.name, name, items_folder(index)).remove_all()
     Mailbox(graph, state=places.state, backups=places.backups).divided_anew(name, batch=change.batch, was=change.was)
     reached = Reached(failures=change.failures, backups=(change.batch - 1,) if operator.protect.keeps_backups else ())
     places.reach.divided_anew(name, shards=change.now, reached=reached)
@@ -305,9 +306,8 @@ def _remove_backups(operator: Operator, graph: CheckedGraph, places: Places, *, 
     """Remove all backups of a division that does not count."""
     if operator.protect.keeps_backups and places.backups is not None:
         for index in range(shards):
-            open_folder(places.backups, graph.name, operator.name, backup_folder(index, shards=shards)).tidy(
-                lambda _: True
-            )
+            folder = backup_folder(index, shards=shards)
+            open_folder(places.backups, graph.name, operator.name, folder).remove_all()
 
 
 def _keys(operator: Operator, name: str) -> pa.Array:

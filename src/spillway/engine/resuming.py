@@ -9,18 +9,19 @@ it first:
     memory or backups of another number of shards                   refused, unless they are to be divided anew
     backups that reach beyond the batch the run begins with         refused: they are of an earlier run
     an operator without any state, and state of one that is gone    refused: it seems to be renamed
+    shards that have moved between hosts                            refused where nobody knows whereto
 
 What cannot be read is passed over here. Whether it is needed, the shard will know that it belongs to.
 """
 
 import copy
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spillway.backup.division import Division, read_division
 from spillway.backup.manifest import Manifest, check_ours, find_newest
+from spillway.engine.epochs import backups_named, memory_named
 from spillway.engine.kernels import needed_backups
 from spillway.engine.meaning import check_memory, meaning_of, memory_meaning
 from spillway.errors import BackupError, ForeignBackupError, NewerFormatError, StateError
@@ -31,9 +32,6 @@ from spillway.state.header import fingerprint_in, looks_new
 from spillway.state.meaning import SHARDS, START_ANEW, noted, refusal
 from spillway.state.shard import NONE
 
-_MEMORY = re.compile(r"\d{4,}")
-_BACKUPS = re.compile(r"(\d{4,})-of-(\d{4,})")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Saved:
@@ -42,6 +40,7 @@ class _Saved:
     files: Folder
     shard: int  # as the folder says
     shards: int  # how many the operator had
+    epoch: int
     manifest: Manifest
 
     @property
@@ -51,11 +50,18 @@ class _Saved:
 
 
 def check_resumable(
-    graph: CheckedGraph, *, state: Path | None, backups: str | None, batch: int, rescale: bool = False
+    graph: CheckedGraph,
+    *,
+    state: Path | None,
+    backups: str | None,
+    batch: int,
+    rescale: bool = False,
+    owners: bool = False,
 ) -> None:
     """Refuse to run ``graph`` from ``batch`` on with state it cannot go on with, in words.
 
-    With ``rescale`` the number of shards may be another, and nothing else (see ``engine.rescaling``).
+    With ``rescale`` the number of shards may be another, and nothing else (see ``engine.rescaling``). ``owners`` says
+    whether the run knows who owns the shards, and so in which epoch each is: otherwise all must be in their first.
     """
     operators = [node for node in graph.operators.values() if isinstance(node, Operator) and node.stateful]
     found = set()
@@ -68,6 +74,12 @@ def check_resumable(
         for folder in folders if division is None or not division.unfinished else ():
             check_memory(folder, operator, memory_meaning(before, operator))
         saved = _backups(backups, graph, operator) if operator.protect.keeps_backups else []
+        if not owners and any(one.epoch for one in saved):
+            raise StateError(
+                f"Operator {operator.name!r} was run on several hosts, and its shards have moved between them: its "
+                f"backups in {open_folder(backups or '', graph.name, operator.name).place} say so, and nothing here "
+                f"says where they are now. Resume it on Spark, with the folders it had."
+            )
         _check_backups(before, operator, saved, backups=backups, batch=batch)
         if folders or saved:
             found.add(operator.name)
@@ -165,7 +177,7 @@ def _memory(state: Path | None, graph: CheckedGraph, operator: str) -> list[Path
     if state is None:
         return []
     folder = state / graph.name / operator
-    shards = [folder / name for name in _names(folder) if _MEMORY.fullmatch(name)]
+    shards = [folder / name for name in _names(folder) if memory_named(name)]
     return [shard for shard in shards if not looks_new(shard)]
 
 
@@ -180,8 +192,8 @@ def _backups(backups: str | None, graph: CheckedGraph, operator: Operator) -> li
 
 def _saved(backups: str, graph: CheckedGraph, operator: str) -> Iterator[_Saved]:
     for name in _entries(open_folder(backups, graph.name, operator)):
-        match = _BACKUPS.fullmatch(name)
-        if match is None:
+        named = backups_named(name)
+        if named is None:
             continue
         files = open_folder(backups, graph.name, operator, name)
         try:
@@ -191,7 +203,7 @@ def _saved(backups: str, graph: CheckedGraph, operator: str) -> Iterator[_Saved]
         except (BackupError, OSError):
             continue
         if manifest is not None:
-            yield _Saved(files=files, shard=int(match[1]), shards=int(match[2]), manifest=manifest)
+            yield _Saved(files=files, shard=named.shard, shards=named.shards, epoch=named.epoch, manifest=manifest)
 
 
 def _names(folder: Path) -> list[str]:

@@ -172,7 +172,7 @@ class Task:
         for name, opened in self._open.items():
             with self._durably(name, "leaving its feedback"):
                 for edge in self._upstream[name]:
-                    self._mailbox.put(edge, self._sent[edge], batch=self._batch, shard=self._index)
+                    self._mailbox.put(edge, self._sent[edge], batch=self._batch, shard=self._index, epoch=opened.epoch)
             turn = self._turns[name]
             item_bytes, item_s = kept[name]
             self.progress.append(

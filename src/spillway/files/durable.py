@@ -2,11 +2,15 @@
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 UNFINISHED = ".part-"
 """How the name of a half-written file begins, which a process left that died."""
+
+REMOVED = ".gone-"
+"""How the name of a folder begins that is being removed."""
 
 
 def write_whole(path: Path, data: Any, *, private: bool = True) -> None:
@@ -63,6 +67,18 @@ def move_folder(folder: Path, to: Path) -> None:
     os.rename(folder, to)
     sync_folder(to.parent)
     sync_folder(folder.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder and all in it, if it is there: whoever is killed meanwhile leaves it whole, or none of its name.
+
+    What is then left under a hidden name goes with the next that is removed. One process at a time removes a folder.
+    """
+    hidden = folder.with_name(f"{REMOVED}{folder.name}")
+    shutil.rmtree(hidden, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        move_folder(folder, hidden)
+        shutil.rmtree(hidden)
 
 
 def _write_synced(path: Path, data: Any, *, mode: int) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,6 +42,9 @@ class Folder(Protocol):
 
     def tidy(self, unwanted: Callable[[str], bool]) -> None:
         """Remove the files of these names, and half-written ones, which a process left that died."""
+
+    def remove_all(self) -> None:
+        """Remove the folder with all that is in it; one that is gone already is no error."""
 
 
 def open_folder(root: str, *parts: str) -> Folder:
@@ -86,6 +90,10 @@ class LocalFolder:
         for name in self._entries():
             if name.startswith(UNFINISHED) or unwanted(name):
                 self.remove(name)
+
+    def remove_all(self) -> None:
+        with contextlib.suppress(FileNotFoundError):  # another may remove it, too
+            shutil.rmtree(self._folder)
 
     def _entries(self) -> list[str]:
         try:
@@ -150,6 +158,10 @@ class RemoteFolder:
         for name in self._entries():
             if name.startswith(UNFINISHED) or unwanted(name):
                 self.remove(name)
+
+    def remove_all(self) -> None:
+        with contextlib.suppress(FileNotFoundError), _as_os_error("removing the folder"):
+            self._fs.rm(self._folder, recursive=True)
 
     def _entries(self) -> list[str]:
         try:

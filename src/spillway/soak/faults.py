@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from spillway.backup.keeper import Step
-from spillway.engine.opened import shard_folder
+from spillway.engine.epochs import shard_folder
 from spillway.errors import BoundLostError, StaleAttemptError
 from spillway.soak.faulty_files import Damage, Trap
 from spillway.soak.memories import demand

@@ -51,7 +51,7 @@ class StateFolder:
 
     @property
     def in_use(self) -> bool:
-        return self.owner is not None and _started(self.owner.pid) == self.owner.pid_started != 0
+        return self.owner is not None and started(self.owner.pid) == self.owner.pid_started != 0
 
     @property
     def can_resume(self) -> bool:
@@ -112,7 +112,7 @@ def memory_id(root: Path) -> str:
 
 def claim(folder: Path, *, graph: str, checkpoint: str = "") -> None:
     """Make ``folder`` this process's, for the run of ``graph``; refuse one that another living process uses."""
-    owner = Owner(graph=graph, pid=os.getpid(), pid_started=_started(os.getpid()), checkpoint=checkpoint)
+    owner = Owner(graph=graph, pid=os.getpid(), pid_started=started(os.getpid()), checkpoint=checkpoint)
     with _alone(folder):
         user = other_user(folder)
         if user is not None:
@@ -121,6 +121,16 @@ def claim(folder: Path, *, graph: str, checkpoint: str = "") -> None:
                 f"run first, or name another folder with state=."
             )
         _write_owner(folder, owner)
+
+
+def use(folder: Path, *, graph: str, checkpoint: str, pid: int) -> None:
+    """Note that a process uses ``folder`` for the run of ``graph``, unless it is noted of one that lives.
+
+    For hosts that the run's own process is not on: whoever cleans up there sees that the folder is in use.
+    """
+    owner = _read_owner(folder)
+    if owner is None or started(owner.pid) != owner.pid_started or not owner.pid_started:
+        _write_owner(folder, Owner(graph=graph, pid=pid, pid_started=started(pid), checkpoint=checkpoint))
 
 
 def make_temporary(prefix: str, *, graph: str) -> Path:
@@ -161,11 +171,7 @@ def wipe(folder: Path) -> None:
 
 def look_at(folder: Path) -> StateFolder:
     """Whose a folder is and how much it holds, in use or not."""
-    try:
-        owner = Owner(**json.loads((folder / _OWNER).read_text()))
-    except (OSError, ValueError, TypeError):
-        owner = None
-    return StateFolder(path=folder, owner=owner, bytes=_bytes_below(folder))
+    return StateFolder(path=folder, owner=_read_owner(folder), bytes=_bytes_below(folder))
 
 
 def found_folders(root: Path) -> list[StateFolder]:
@@ -183,6 +189,15 @@ def kept_memory(root: Path) -> Kept:
     ended = [folder for folder in found_folders(root) if folder.owner is not None and not folder.in_use]
     free_bytes = shutil.disk_usage(root).free if root.is_dir() else 0
     return Kept(root=root, folders=len(ended), bytes=sum(folder.bytes for folder in ended), free_bytes=free_bytes)
+
+
+def started(pid: int) -> int:
+    """When a living process started, in ticks since boot; 0 if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[19]) if fields[0] != "Z" else 0
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 @contextmanager
@@ -208,6 +223,13 @@ def _read_identity(root: Path) -> str | None:
         return None
 
 
+def _read_owner(folder: Path) -> Owner | None:
+    try:
+        return Owner(**json.loads((folder / _OWNER).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
 def _write_owner(folder: Path, owner: Owner) -> None:
     try:
         write_whole(folder / _OWNER, json.dumps(asdict(owner)).encode())
@@ -223,12 +245,3 @@ def _bytes_below(folder: Path) -> int:
             with suppress(FileNotFoundError):
                 size += os.stat(os.path.join(parent, name)).st_size
     return size
-
-
-def _started(pid: int) -> int:
-    """When a living process started, in ticks since boot; 0 if there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return int(fields[19]) if fields[0] != "Z" else 0
-    except (OSError, IndexError, ValueError):
-        return 0

@@ -145,6 +145,30 @@ def looks_new(folder: Path) -> bool:
     return not words[: Word.MAGIC + 1].any() or _of_another_boot(words, this_boot())
 
 
+def recovering_in(folder: Path) -> bool:
+    """Whether what is in ``folder`` is a mixture that a recovery, under way or cut short, has not completed."""
+    words = _words_in(folder)
+    return _is_ours(words) and bool(words[Word.RECOVERING])
+
+
+def settle_in(folder: Path, *, boot: int, clock_ahead_ms: int) -> None:
+    """Make memory that was copied from another host this boot's own, so that it is believed here.
+
+    The header tells times by the clock of the machine it was on, which started at another moment: they are told anew,
+    by a clock that is ahead of that one by ``clock_ahead_ms`` (or behind it, if that is below zero). Otherwise a backup
+    might seem to lie in the future, and the next one would not be due before that. Memory of this same boot has this
+    clock's times already and stays as it is.
+    """
+    header = Region(folder / "header", np.int64)
+    if not _is_ours(header.array):
+        raise StateError("The memory was not written by this version of Spillway. Have the same one on all hosts.")
+    if header.array[Word.BOOT] != boot:
+        for word in (Word.BACKUP_TIME_MS, Word.STAGED_TIME_MS):
+            header.array[word] += clock_ahead_ms
+        header.array[Word.BOOT] = boot
+    header.close()
+
+
 def _is_ours(words: npt.NDArray[np.int64]) -> bool:
     return len(words) == _WORDS and words[Word.MAGIC] == MAGIC and words[Word.FORMAT] == FORMAT
 

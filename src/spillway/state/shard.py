@@ -50,7 +50,7 @@ from spillway.state.arrays import SCALARS, Array, Cells
 from spillway.state.boot import this_boot
 from spillway.state.derived import Derived, ValidCounts
 from spillway.state.header import ARRAYS_MAX, AT_FIRST, NO_UNDO, NONE, NOWHERE, UNDONE, Word, open_header
-from spillway.state.locks import LOCK, holding
+from spillway.state.locks import holding, lock_of
 from spillway.state.memory import Region, memory_error
 
 __all__ = ["NONE", "NO_UNDO", "Derived", "Shard", "ValidCounts"]
@@ -358,7 +358,7 @@ class Shard:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        with holding(self.folder.with_name(f".{self.folder.name}{LOCK}")):
+        with holding(lock_of(self.folder)):
             yield
 
     def _scalars(self, name: str) -> npt.NDArray[Any]:
