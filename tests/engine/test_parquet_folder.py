@@ -70,3 +70,19 @@ def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "rename", full)
     with pytest.raises(RunError, match="No space left on device"):
         folder.finish(0, [name], SCHEMA)
+
+
+def test_a_task_that_was_given_up_opens_a_part_while_the_batch_is_put_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ParquetFolder(tmp_path)
+    name, rename = write(folder, 0, 1), Path.rename
+
+    def woken(path: Path, target: Path) -> Path:
+        folder.open_part(0, SCHEMA).close()
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", woken)
+    folder.finish(0, [name], SCHEMA)
+    assert [path.name for path in (tmp_path / "batch=0").iterdir()] == ["part-00000.parquet"]
+    assert [path.name for path in tmp_path.iterdir()] == ["batch=0"]

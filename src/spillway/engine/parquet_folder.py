@@ -1,8 +1,9 @@
 """A folder of Parquet files, one sub-folder ``batch=N`` for each batch, which is there whole or not at all.
 
 Tasks write their parts, under names of their own, into a hidden folder beside it. When all are done, whoever drives the
-batch says which parts count: those are kept, and the hidden folder gets the batch's name. Parts of attempts that failed
-go then. A batch that is run again replaces what it gave before.
+batch says which parts count: those are put into another hidden folder, which then gets the batch's name. Parts of
+attempts that failed go. The folder into which tasks write is never that of a batch: a task that was given up, on a host
+that was only slow, may open a part at any time. A batch that is run again replaces what it gave before.
 """
 
 import shutil
@@ -45,16 +46,16 @@ class ParquetFolder:
         """
         if not names:
             names = [self.open_part(batch, schema).close()]
-        hidden, final = self._hidden(batch), self.path / f"batch={batch}"
+        hidden, whole, final = self._hidden(batch), self.path / f".batch={batch}.whole", self.path / f"batch={batch}"
         with self._mendable():
-            for file in hidden.iterdir():
-                if file.name not in names:
-                    file.unlink()
+            shutil.rmtree(whole, ignore_errors=True)  # of one who was killed here
+            whole.mkdir()
             for number, name in enumerate(names):
-                (hidden / name).rename(hidden / f"part-{number:05d}.parquet")
+                (hidden / name).rename(whole / f"part-{number:05d}.parquet")
             if final.exists():
                 shutil.rmtree(final)
-            hidden.rename(final)
+            whole.rename(final)
+        shutil.rmtree(hidden, ignore_errors=True)
 
     @contextmanager
     def _mendable(self) -> Iterator[None]:
