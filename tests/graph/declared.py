@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class Step:
     outputs: tuple[str, ...] = ("out",)
     key: tuple[str, ...] = ()
     shards: int | None = None
+    delay_max: timedelta | None = None
     protect: Protection = field(default_factory=Nothing)
     stateful: bool = False
     windowing: Windowing | None = None

@@ -27,6 +27,7 @@ HOPPING, WIDER = sw.Hopping(count=10), sw.Hopping(count=20)
 KEPT_ELSEWHERE = {
     "name": "state lies under it; another name is other state",
     "protect": "how state is kept, not what it is",
+    "delay_max": "how long state is waited for, not what it is",
     "shards": "counted by the graph, which adds them: see meaning_of",
 }
 NOT_FELT_BY_STATE: dict[type[Operator], dict[str, str]] = {

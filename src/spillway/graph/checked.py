@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pyarrow as pa
 
 from spillway.graph.declaration import Declaration
+from spillway.graph.delays import DELAY_MAX
 from spillway.graph.nodes import Edge, Exit, Source, Stream
 from spillway.graph.windows import MARKS, Hopping
 
@@ -22,6 +24,12 @@ class CheckedGraph:
     edges: tuple[Edge, ...]
     schemas: Mapping[Stream, pa.Schema]
     order: tuple[str, ...]  # operators, every one after those it reads from
+    delay_max: timedelta = DELAY_MAX
+
+    def delay_max_of(self, operator: str) -> timedelta:
+        """How late the output of an operator may be while a host is gone."""
+        own = self.operators[operator].delay_max
+        return self.delay_max if own is None else own
 
     def shards_of(self, operator: str) -> int:
         """How many: as declared, or as the graph has by default if there is a key; otherwise one."""

@@ -42,6 +42,7 @@ def check(graph: Drawn) -> CheckedGraph:
     return CheckedGraph(
         name=graph.name,
         shards=graph.shards,
+        delay_max=graph.delay_max,
         sources=MappingProxyType(sources),
         operators=MappingProxyType(operators),
         exits=MappingProxyType(exits),

@@ -1,6 +1,7 @@
 """What a graph needs to know of an operator: everything it declares, nothing of how it works."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Protocol
 
 import pyarrow as pa
@@ -41,6 +42,10 @@ class Declaration(Protocol):
     @property
     def windowing(self) -> Windowing | None:
         """Which tuples the state is about; None for all there ever were."""
+
+    @property
+    def delay_max(self) -> timedelta | None:
+        """How late its output may be while a host is gone; None for what the graph says."""
 
     @property
     def stateful(self) -> bool: ...

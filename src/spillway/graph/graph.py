@@ -5,6 +5,7 @@ well-formed and returns the frozen graph that runtimes work from.
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from spillway.given import check_name, check_whole
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.checks import check
 from spillway.graph.declaration import Declaration
+from spillway.graph.delays import DELAY_MAX, check_delay
 from spillway.graph.drawing import draw_mermaid, draw_text
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.growing import Files
@@ -26,14 +28,18 @@ from spillway.graph.spark_types import arrow_schema
 class Graph:
     """A graph being drawn.
 
-    ``shards`` is how many shards keyed operators have unless they say otherwise.
+    ``shards`` is how many shards keyed operators have unless they say otherwise. ``delay_max`` is how late output may
+    be on several hosts when one is gone: so long its shards wait for it, less the time that a recovery takes, before
+    they are recovered on another. By default that is a minute.
     """
 
-    def __init__(self, name: str, *, shards: int = 2) -> None:
+    def __init__(self, name: str, *, shards: int = 2, delay_max: timedelta = DELAY_MAX) -> None:
         check_name("graph", name)
         check_whole(f"Graph {name!r}: shards", shards, least=1)
+        check_delay(f"Graph {name!r}", delay_max)
         self.name = name
         self.shards = shards
+        self.delay_max = delay_max
         self._nodes: dict[str, Node] = {}
         self._edges: list[Edge] = []
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -86,6 +87,7 @@ class Drawn(Protocol):
 
     name: str
     shards: int
+    delay_max: timedelta
 
     @property
     def nodes(self) -> Mapping[str, Node]: ...

@@ -159,7 +159,7 @@ def redraw(
     extra: tuple[Operator, ...] = (),
 ) -> Graph:
     """The same graph drawn again, with other operators or sinks, or with streams that come from elsewhere."""
-    redrawn = Graph(graph.name, shards=graph.shards)
+    redrawn = Graph(graph.name, shards=graph.shards, delay_max=graph.delay_max)
     for node in graph.nodes.values():
         if isinstance(node, Source):
             redrawn.source(node.name, node.data, seq=node.seq)

@@ -15,6 +15,7 @@ that they may have to ``owed``. A backup holds ``owed`` of its own batch, which 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,9 @@ class Barrier(Merging, Keyed):
         key_type: KeyType = "string",
         protect: Protection | None = None,
         shards: int | None = None,
+        delay_max: timedelta | None = None,
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards)
+        super().__init__(name, key=key, protect=protect, shards=shards, delay_max=delay_max)
         self.columns = {"left": tuple(left), "right": tuple(right)}
         if not all(self.columns.values()):
             raise GraphError(f"Operator {name!r}: at least one column of each side is wanted.")

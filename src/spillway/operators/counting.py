@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import ClassVar
 
 import pyarrow as pa
@@ -38,11 +39,12 @@ class Count(Operator):
         metric: Metric = "max",
         protect: Protection | None = None,
         shards: int | None = None,
+        delay_max: timedelta | None = None,
         window: Windowing | None = None,
         key_type: KeyType = "string",
         dtype: CellType = "int64",
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards, window=window)
+        super().__init__(name, key=key, protect=protect, shards=shards, window=window, delay_max=delay_max)
         if len(self.key) != 1:
             raise GraphError(f"Operator {name!r} counts by one key column; got {', '.join(self.key) or 'none'}.")
         self.value = value

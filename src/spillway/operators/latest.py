@@ -1,6 +1,7 @@
 """Latest-value join: each tuple of one stream meets the newest value the other stream has given for its key."""
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,9 @@ class LatestJoin(Merging, Keyed):
         key_type: KeyType = "string",
         protect: Protection | None = None,
         shards: int | None = None,
+        delay_max: timedelta | None = None,
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards)
+        super().__init__(name, key=key, protect=protect, shards=shards, delay_max=delay_max)
         if (then is None) != (schema is None):
             raise GraphError(f"Operator {name!r}: give then= and the schema= of what it returns, or neither.")
         self.value = value

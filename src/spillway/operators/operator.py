@@ -14,6 +14,7 @@ class RunningMean(sw.Operator):
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from spillway.backup.policies import check_protection
 from spillway.backup.promise import Loss
 from spillway.backup.spread import shards_adding_up
 from spillway.errors import GraphError, InputError
+from spillway.graph.delays import check_delay
 from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
 from spillway.graph.windows import Windowing
@@ -71,6 +73,8 @@ class Operator:
     A run may be resumed with another number of shards (see ``engine.rescaling``). ``state_by_key`` names the tables
     whose keys are the operator's key: each key goes to its new shard. ``state_added_up`` names numbers of which only
     the sum over shards counts: whole shards are added up. ``rescaled`` sees to the rest.
+
+    On several hosts ``delay_max`` says how late its output may be because a host is gone (see ``protocols.placement``).
     """
 
     inputs: tuple[str, ...] = ("in",)
@@ -99,13 +103,17 @@ class Operator:
         protect: Protection | None = None,
         shards: int | None = None,
         window: Windowing | None = None,
+        delay_max: timedelta | None = None,
     ) -> None:
         if protect is not None:
             check_protection(f"Operator {name!r}", protect)
+        if delay_max is not None:
+            check_delay(f"Operator {name!r}", delay_max)
         self.name = name
         self.key = (key,) if isinstance(key, str) else tuple(key)
         self.shards = shards
         self.windowing = window
+        self.delay_max = delay_max
         self._protect = protect
         self.seq = BEFORE_ALL  # the highest seen so far by this shard, or heard of at the end of a window
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened

@@ -22,6 +22,7 @@ rate_t · (1 + Σ x_f²) is at most 8, so an error that a recovery leaves does n
 
 import math
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,9 @@ class LocalModel(Operator):
         learn_below: int | None = None,
         protect: Protection | None = None,
         window: Decaying | None = None,
+        delay_max: timedelta | None = None,
     ) -> None:
-        super().__init__(name, protect=protect, shards=shards, window=window)
+        super().__init__(name, protect=protect, shards=shards, window=window, delay_max=delay_max)
         check_whole(f"Operator {name!r}: shards", shards, least=1)
         check_whole(f"Operator {name!r}: every", every, least=1)
         if not (math.isfinite(rate) and rate > 0):
@@ -223,8 +225,15 @@ class GlobalModel(Operator):
     outputs = ("model",)
     schema = GLOBAL_MODEL
 
-    def __init__(self, name: str, *, protect: Protection | None = None, window: Decaying | None = None) -> None:
-        super().__init__(name, protect=protect, window=window)
+    def __init__(
+        self,
+        name: str,
+        *,
+        protect: Protection | None = None,
+        window: Decaying | None = None,
+        delay_max: timedelta | None = None,
+    ) -> None:
+        super().__init__(name, protect=protect, window=window, delay_max=delay_max)
         self.weights = HashTable(key="int64", metric="l2", dtype="float64")
         self.whole = Tally(1)  # 1 if all parameters are to be put out
 

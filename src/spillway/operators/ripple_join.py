@@ -26,6 +26,7 @@ share its key: the estimate is then too low by at most lost_max · β / r² beyo
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 
 import numpy as np
 import numpy.typing as npt
@@ -89,8 +90,9 @@ class RippleJoin(Operator):
         seed: int = 1,
         protect: Protection | None = None,
         shards: int | None = None,
+        delay_max: timedelta | None = None,
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards)
+        super().__init__(name, key=key, protect=protect, shards=shards, delay_max=delay_max)
         if not self.key:
             raise GraphError(f"Operator {name!r}: a join wants a key.")
         # Two seeds, because both streams may number their tuples alike and their samples must be independent.

@@ -13,6 +13,7 @@ and under ``Exact`` nothing is.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,10 +64,11 @@ class CountMin(Operator):
         metric: Metric = "max",
         protect: Protection | None = None,
         shards: int | None = None,
+        delay_max: timedelta | None = None,
         window: Windowing | None = None,
         largest: int = 0,
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards, window=window)
+        super().__init__(name, key=key, protect=protect, shards=shards, window=window, delay_max=delay_max)
         if not self.key:
             raise GraphError(f"Operator {name!r}: a Count-Min sketch wants a key.")
         if value in self.key:

@@ -59,8 +59,9 @@ class SlidingAggregate(Keyed):
         key_type: KeyType = "string",
         protect: Protection | None = None,
         shards: int | None = None,
+        delay_max: timedelta | None = None,
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards)
+        super().__init__(name, key=key, protect=protect, shards=shards, delay_max=delay_max)
         if not sums:
             raise GraphError(f"Operator {name!r}: nothing to sum; give sums={{'volume': 'volume'}} or the like.")
         self.size = size

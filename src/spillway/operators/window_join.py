@@ -1,6 +1,7 @@
 """Sliding-window join: each tuple meets the recent tuples of the other stream that have its key."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,9 @@ class WindowJoin(Merging, Keyed):
         key_type: KeyType = "string",
         protect: Protection | None = None,
         shards: int | None = None,
+        delay_max: timedelta | None = None,
     ) -> None:
-        super().__init__(name, key=key, protect=protect, shards=shards)
+        super().__init__(name, key=key, protect=protect, shards=shards, delay_max=delay_max)
         self.columns = {"left": tuple(left), "right": tuple(right)}
         if not all(self.columns.values()):
             raise GraphError(f"Operator {name!r}: at least one column of each side is wanted.")

@@ -1,0 +1,14 @@
+"""How late output may be while a host is gone: declared for a graph, or for one of its operators."""
+
+from datetime import timedelta
+
+from spillway.errors import GraphError
+
+DELAY_MAX = timedelta(seconds=60)
+"""Unless something is said. An executor that died is back well before, and then nothing is lost."""
+
+
+def check_delay(who: str, delay_max: object) -> None:
+    """Refuse what is no length of time."""
+    if not isinstance(delay_max, timedelta) or delay_max < timedelta(0):
+        raise GraphError(f"{who}: delay_max must be a timedelta of 0 or more; got {delay_max!r}.")
