@@ -15,7 +15,9 @@ from spillway.graph.stages import stages
 from spillway.operators.operator import Operator
 from spillway.spark import task as tasks
 from spillway.spark.leaving import ToSinks
+from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.task import RunContext, StageTask, open_shard, portable
+from spillway.spark.telling import Told
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +28,11 @@ def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def no_task_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "told_here", lambda operator, shard: Told())
 
 
 def mapped(folder: Path) -> int:
@@ -45,7 +52,8 @@ def stage_task(folder: Path, *, run: str) -> StageTask:
         run=run,
         graph=portable(graph),
         operators=operators,
-        state=str(folder / run),
+        memory=MemoryPlace(root=str(folder / run), name=""),
+        several=False,
         backups=str(folder / "backups"),
         checkpoint=str(folder / "checkpoint"),
         observe=ignore,

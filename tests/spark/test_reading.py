@@ -84,7 +84,7 @@ def test_the_answer_is_the_same(
         monkeypatch.setattr(reading, "_exchange_of", lambda rows: None)
     with sw.run(counted(words(spark, tmp_path / "in")), spark, trigger={"availableNow": True}) as run:
         run.wait()
-        assert run._reading.apart
+        assert run._batches._reading.apart
         answer: Counter[str] = Counter()
         for row in run.result("out").to_pylist():
             answer[row["word"]] = max(answer[row["word"]], row["count"])

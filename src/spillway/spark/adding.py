@@ -37,8 +37,8 @@ class AddingStage:
     salt: int
     function: Any
 
-    def put_on(self, rows: DataFrame) -> DataFrame:
-        """What leaves the stage, of the rows of a micro-batch."""
+    def bring(self, rows: DataFrame) -> DataFrame:
+        """The rows of a micro-batch, added up, each where its task is."""
         summed = [(_sum(i), _least(i), _column(name)) for i, name in enumerate(self.plan.sums)]
         added = rows.groupBy(*[_column(name).alias(_by(i)) for i, name in enumerate(self.plan.by)]).agg(
             sql.count(sql.lit(1)).alias("tuples"),
@@ -53,9 +53,12 @@ class AddingStage:
         if self.plan.shards > 1:
             key = [sql.col(_by(self.plan.by.index(name))) for name in self.plan.key]
             shard = sql.pmod(sql.xxhash64(*key), sql.lit(self.plan.shards)).cast("int")
-        arriving = added.repartitionById(self.plan.shards, shard)
+        return added.repartitionById(self.plan.shards, shard)
+
+    def put_on(self, arriving: DataFrame) -> DataFrame:
+        """What leaves the stage."""
         column = self.function(*[sql.col(name) for name in arriving.columns])
-        return DataFrame(arriving._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
+        return DataFrame(arriving._jdf.mapInArrow(column._jc, False, None), arriving.sparkSession)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ from spillway.spark.reading import read_first
 from spillway.spark.task import Looking, ReadFrame, ReadPieces, RunContext, StageTask
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Pin = Callable[[DataFrame, int], DataFrame]
+"""What has the tasks of a stage, by its number, run where their shards are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +43,21 @@ class CompiledGraph:
     reads_rows: bool  # of streaming DataFrames
     adding: AddingStage | None = None  # takes the place of stage 0 and the one after it, where Spark can add up
 
-    def leaving(self, frame: DataFrame, *, read_apart: bool = False) -> DataFrame:
+    def leaving(self, frame: DataFrame, pin: Pin, *, read_apart: bool = False) -> DataFrame:
         """What leaves the graph, of a micro-batch of ``entering``; it may be read now, apart from the rest."""
         for stage in self.later:
             arriving = stage.bring(frame)
-            frame = stage.put_on(read_first(arriving) if read_apart and stage is self.later[0] else arriving)
+            if read_apart and stage is self.later[0]:
+                arriving = read_first(arriving)
+            frame = stage.put_on(pin(arriving, stage.index))
         return frame
 
-    def leaving_added(self, rows: DataFrame) -> DataFrame:
+    def leaving_added(self, rows: DataFrame, pin: Pin) -> DataFrame:
         """The same, of the rows of the source, which are added up first."""
         assert self.adding is not None
-        frame = self.adding.put_on(rows)
+        frame = self.adding.put_on(pin(self.adding.bring(rows), self.later[0].index))
         for stage in self.later[1:]:
-            frame = stage.put_on(stage.bring(frame))
+            frame = stage.put_on(pin(stage.bring(frame), stage.index))
         return frame
 
 
@@ -61,6 +65,7 @@ class CompiledGraph:
 class LaterStage:
     """A stage after the first. Its function is packed once, and not for every batch."""
 
+    index: int
     partitions: int
     function: Any
 
@@ -96,7 +101,9 @@ def compile_graph(
         reads_rows=any(source.feed is None and source.files is None for source in graph.sources.values()),
         later=tuple(
             LaterStage(
-                partitions=stage.partitions, function=_packed(StageTask(context=context, stage=stage, leaving=leaving))
+                index=stage.index,
+                partitions=stage.partitions,
+                function=_packed(StageTask(context=context, stage=stage, leaving=leaving)),
             )
             for stage, leaving in zip(later, departures[1:], strict=True)
         ),

@@ -15,6 +15,7 @@ import weakref
 from pathlib import Path
 
 from spillway.errors import RunError, SpillwayError, StateMemoryError
+from spillway.spark.memory_place import MemoryPlace
 from spillway.state.folders import TEMPORARY_CHECKPOINT, claim, default_root, other_user, release
 
 
@@ -37,12 +38,18 @@ class Places:
             self._folder = local
         self._resumes_from = self.checkpoint if checkpoint is not None else ""
         self.state = state.absolute() if state is not None else default_root() / _state_name(graph, self.checkpoint)
+        self._named_state = state is not None
         self._keeps_state = state is not None or checkpoint is not None
         if not self._keeps_state:
             temporary.append(self.state)
         self._made = [path for path in (self.state, self._folder) if path is not None and not path.exists()]
         self._claimed = False
         self._leave = weakref.finalize(self, _remove, temporary)
+
+    @property
+    def temporary(self) -> bool:
+        """Whether the state is, and is still there."""
+        return not self._keeps_state and self._leave.alive
 
     @property
     def state_is_gone(self) -> bool:
@@ -53,6 +60,12 @@ class Places:
     def local_checkpoint(self) -> bool:
         """Whether Spark's checkpoint is a folder of this machine, which a claim of ours holds."""
         return self._folder is not None
+
+    def memory(self, *, one_machine: bool) -> MemoryPlace:
+        """Where tasks find the run's memory: on a cluster each host has a root of its own, unless one was named."""
+        if one_machine or self._named_state:
+            return MemoryPlace(root=str(self.state), name="")
+        return MemoryPlace(root=None, name=self.state.name)
 
     def shares(self, other: "Places") -> str:
         """Which of its folders another run has too: ``checkpoint``, ``state``, or none."""
@@ -110,6 +123,11 @@ class Places:
         self.release()
         _remove(self._made)
         self._leave()
+
+
+def absolute(url: str) -> str:
+    """The same folder, by a name that means it in whatever folder a process is."""
+    return url if "://" in url or "::" in url else str(Path(url.removeprefix("file:")).absolute())
 
 
 def local_folder(url: str) -> Path | None:

@@ -3,7 +3,7 @@
 import threading
 import uuid
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -15,77 +15,41 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spillway.backup.keeper import Observer, Step, ignore
-from spillway.backup.reach import Reach
+from spillway.backup.keeper import Observer, Step
+from spillway.backup.reach import FOLDER, Reach
 from spillway.engine import rescaling
-from spillway.engine.added_numbers import AddedPart, Looked, Whole, keys_in, shown, without_gaps
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
 from spillway.engine.kernels import kernels
-from spillway.engine.looking import asked_for, check_memory
-from spillway.engine.numbering import check_numbers
-from spillway.engine.opened import OpenOperator
+from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.errors import BackupError, InputError, RunError, StateError
+from spillway.errors import BackupError, RunError
+from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
-from spillway.records.progress import ShardProgress, last_words
-from spillway.records.ranges import SourceRange
+from spillway.records.placing import Moved, Waited
+from spillway.records.progress import ShardProgress
+from spillway.records.rescaled import Rescaled
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
-from spillway.records.times import BatchTimes, TaskTimes
-from spillway.spark.adding import rows_below
+from spillway.records.times import BatchTimes
+from spillway.spark.batches import Batches, Ran
 from spillway.spark.clocking import Clocking
 from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.offsets import next_batch
+from spillway.spark.owning import Owners
 from spillway.spark.places import Places
-from spillway.spark.raised import as_ours, interrupted_shortly, written_down
-from spillway.spark.reading import Reading, Weighed
+from spillway.spark.raised import as_ours
 from spillway.spark.reports import Reports
-from spillway.spark.settings import adding_settings, check_one_machine, query_settings, session
+from spillway.spark.settings import query_settings
 from spillway.spark.sinks import SparkSinks
-from spillway.spark.task import Looking, Reported, RunContext, portable
+from spillway.spark.task import Looking, RunContext, portable
 from spillway.state.folders import wipe
 
 _PROGRESS_MAX = 100_000
-
-
-def run(
-    graph: Graph,
-    spark: SparkSession | None = None,
-    *,
-    backups: str | Path | None = None,
-    state: str | Path | None = None,
-    checkpoint: str | Path | None = None,
-    trigger: Mapping[str, Any] | None = None,
-    directory: str | Path | None = None,
-    observe: Observer = ignore,
-    rescale: bool = False,
-) -> "Run":
-    """Start a graph on Spark and return at once.
-
-    backups     a durable folder, local or any fsspec URL; needed unless every operator is protected by ``Nothing``
-    state       a local folder for shard memory; by default one in shared memory, the same for the same ``checkpoint``
-    checkpoint  Spark's own folder of offsets and commits; a run given the same one resumes. By default a temporary one
-    trigger     as for Spark's ``trigger``, e.g. ``{"processingTime": "1 second"}``; by default everything there is is
-                read and the run ends if all sources are traces or generators, and it goes on for ever otherwise
-    directory   where to write the run's records; none by default
-    rescale     whether a run that is resumed may have other numbers of shards than before: its state is divided anew
-    """
-    return Run(
-        graph,
-        spark or session(),
-        backups=str(backups) if backups is not None else None,
-        state=Path(state) if state is not None else None,
-        checkpoint=str(checkpoint) if checkpoint is not None else None,
-        trigger=trigger,
-        directory=Path(directory) if directory is not None else None,
-        observe=observe,
-        rescale=rescale,
-    )
 
 
 class Run:
@@ -103,6 +67,7 @@ class Run:
         directory: Path | None,
         observe: Observer,
         rescale: bool = False,
+        rebalance: bool = False,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._operators = kernels(self._graph, backups=backups)
@@ -110,7 +75,6 @@ class Run:
         self._sinks = SparkSinks(self._graph, self._outlets)
         self._backups = backups
         self._spark = spark
-        check_one_machine(spark)
         mend_daemons(spark)
         retire_later(spark)
         self._observe = observe
@@ -123,20 +87,39 @@ class Run:
         self._reports = Reports(spark.sparkContext)
         self._choosing = Choosing(ADDING_RULE)
         self._closed = False
+        self._stopping = False
         self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
         self.state = self._places.state
         try:
             self._take_places()
             batch = next_batch(spark, self._places.checkpoint)
-            check_resumable(self._graph, state=self.state, backups=backups, batch=batch, rescale=rescale)
             self._reach = Reach.beside(self._places.checkpoint)
-            kept = rescaling.Places(state=self.state, backups=backups, reach=self._reach)
-            self.rescaled = (
-                rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
+            self._owners = self._owning(batch=batch, rebalance=rebalance)
+            several = self._owners.several
+            check_resumable(
+                self._graph,
+                state=None if several else self.state,
+                backups=backups,
+                batch=batch,
+                rescale=rescale,
+                owners=several,
             )
+            self.rescaled = self._rescaled(batch=batch, rescale=rescale)
             """The operators whose state was divided anew, by this run or one that was killed while it did so."""
-            self._compiled = self._compile(spark, first_batch=batch)
-            self._reading = Reading(rows=self._compiled.reads_rows)
+            self._owners.check()
+            compiled = self._compile(spark, first_batch=batch)
+            self._compiled = compiled
+            self._batches = Batches(
+                self._graph,
+                compiled,
+                sinks=self._sinks,
+                reports=self._reports,
+                owners=self._owners,
+                reach=self._reach,
+                choosing=self._choosing,
+                salt=self._salt,
+                ran=self._note,
+            )
             if directory is not None:
                 self._directory = RunDirectory(
                     directory,
@@ -147,6 +130,7 @@ class Run:
                     rescaled=[change.as_json() for change in self.rescaled],
                 )
             self._query = self._start(spark, trigger or _default_trigger(self._graph))
+            self._batches.query = self._query
             self._clocking.follow(self._query)
         except BaseException as error:
             self._places.give_up()
@@ -167,12 +151,44 @@ class Run:
                 other._places.hand_over()
         self._places.claim()
 
+    def _owning(self, *, batch: int, rebalance: bool) -> Owners:
+        backups = self._backups
+        table: Folder | None = None
+        with suppress(ImportError, ValueError):  # a checkpoint that only Spark can open: see Reach.beside
+            table = open_folder(backups, self._graph.name) if backups else open_folder(self._places.checkpoint, FOLDER)
+        context: Any = self._spark.sparkContext
+        self._memory = self._places.memory(one_machine=bool(context._jsc.sc().isLocal()))
+        return Owners(
+            self._graph,
+            self._spark,
+            memory=self._memory,
+            backups=backups,
+            table=table,
+            batch=batch,
+            reach=self._reach,
+            rebalance=rebalance,
+            shared=self._sinks.folders,
+            stopping=lambda: self._stopping,
+        )
+
+    def _rescaled(self, *, batch: int, rescale: bool) -> tuple[Rescaled, ...]:
+        kept = rescaling.Places(state=self.state, backups=self._backups, reach=self._reach)
+        if not self._owners.several:
+            return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
+        if rescale:
+            raise RunError(
+                "State that is on several hosts cannot be divided anew yet: resume the run with the numbers of shards "
+                "it had."
+            )
+        return ()
+
     def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
         context = RunContext(
             run=uuid.uuid4().hex,
             graph=portable(self._graph),
             operators=self._operators,
-            state=str(self.state),
+            memory=self._memory,
+            several=self._owners.several,
             backups=self._backups,
             checkpoint=self._places.checkpoint,
             observe=self._observe,
@@ -228,9 +244,13 @@ class Run:
 
         Memory and checkpoint of a run that was given neither ``checkpoint`` nor ``state`` are removed.
         """
+        self._stopping = True
         if self.active:
             self._query.stop()
         self._close("stopped")
+        if self._places.temporary:
+            with suppress(PySparkException, Py4JError):  # with Spark gone its hosts cannot be reached
+                self._owners.leave()
         self._places.leave()
 
     def records(self) -> list[ShardProgress]:
@@ -245,6 +265,35 @@ class Run:
     def times(self) -> list[BatchTimes]:
         """Where the time of every batch went that is over (the last 100,000)."""
         return self._clocking.times()
+
+    def moves(self) -> list[Moved]:
+        """Every shard that has had a new owner in this run, and why (the last 100,000); none on one machine."""
+        return list(self._owners.log.moves)
+
+    def waits(self) -> list[Waited]:
+        """Every wait for a host that showed no executor (the last 100,000); none on one machine."""
+        return list(self._owners.log.waits)
+
+    def troubles(self) -> list[str]:
+        """What went wrong with hosts and cost nothing: memory that was not handed over, a host that cannot be used."""
+        return list(self._owners.log.troubles)
+
+    def move(self, operator: str, shard: int, host: str) -> None:
+        """Have a shard's memory handed over to another host of the cluster, before the next batch; returns at once.
+
+        Operators of one stage run together and so move together. ``moves`` tells when it was done, ``troubles`` if it
+        could not be.
+        """
+        self._owners.ask(operator, shard, host)
+
+    def drain(self, host: str) -> None:
+        """Have all shards of a host handed over to others, before the next batch, and give it none; returns at once."""
+        self._owners.drain(host)
+
+    def owner(self, operator: str, shard: int) -> str:
+        """The host that has a shard's memory; empty on one machine, and before the first batch."""
+        asked_for(self._graph, self._operators, operator, shard)
+        return self._owners.owner_of(operator, shard)
 
     def result(self, sink: str) -> pa.Table:
         """What a Memory sink was given."""
@@ -261,16 +310,15 @@ class Run:
                 f"Operator {operator!r}, shard {index}: its memory was temporary and was removed when the run was "
                 f"stopped. Look at it before (inside the with block, after wait), or name checkpoint= or state=."
             )
-        check_memory(self._graph, operator, index, state=self.state)
-        opened = OpenOperator(kernel, graph=self._graph, index=index, state=self.state, backups=self._backups)
-        if opened.shard.changing:
-            opened.close()
-            raise StateError(
-                f"Operator {operator!r}, shard {index}, is in the middle of a batch, so what it holds is neither from "
-                f"before it nor from after. Look again when the batch is done; if the run has failed, resume it, which "
-                f"undoes the batch."
-            )
-        return opened.operator
+        self._owners.check_here(operator, index)
+        return look_at_shard(
+            kernel,
+            graph=self._graph,
+            index=index,
+            state=self._memory.folder,
+            backups=self._backups,
+            epoch=self._owners.epoch_of(operator, index),
+        )
 
     def committed(self) -> int:
         """The last batch that Spark has noted as done, by this run or one that it resumed; -1 if there is none."""
@@ -288,78 +336,23 @@ class Run:
             return writer.trigger(**trigger).start()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        with written_down(), interrupted_shortly():
-            self._note_times()
-            added_up = self._write_added(frame, batch)
-            if not added_up:
-                with self._reading.payloads(frame):
-                    leaving = self._compiled.leaving(frame, read_apart=self._reading.apart)
-                    writing_s = self._sinks.write(leaving, batch=batch)
-                self._take_reports(batch, writing_s=writing_s)
-        self._choosing.ended(added_up=added_up)
+        self._note_times()
+        self._batches.write(frame, batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
 
-    def _write_added(self, frame: DataFrame, batch: int) -> bool:
-        """Run a batch whose tuples Spark adds up; false if it is to be run without, and no sink was given anything."""
-        adding = self._compiled.adding
-        if adding is None or not self._choosing.adds_up:
-            return False
-        query = getattr(self, "_query", None)
-        if query is None:
-            return False  # its first batches may come before Spark has told what it started
-        taken: list[Reported] = []
-        whole: list[Whole] = []
-
-        def check() -> None:
-            taken.extend(self._reports.fresh())
-            parts = {row.part: row for row in taken if isinstance(row, AddedPart)}
-            before = self._reach.last_seq(adding.plan.source, batch=batch)
-            whole.append(shown(parts.values(), salt=self._salt, before=before))
-
-        try:
-            rows = rows_below(query, frame.sparkSession, batch=batch)
-            with adding_settings(frame.sparkSession), self._reading.payloads(frame):
-                writing_s = self._sinks.write(self._compiled.leaving_added(rows), batch=batch, check=check)
-        except (InputError, PySparkException) as error:
-            # Whatever is wrong with the tuples is said when they come one by one, in the words for that.
-            ours = error if isinstance(error, InputError) else as_ours(error, "Spark stopped the run")
-            if whole or not isinstance(ours, InputError):
-                raise
-            self._reports.fresh()
-            self._choosing.run_in_vain()
-            return False
-        self._choosing.seen(tuples=whole[0].tuples, keys=whole[0].keys, fit=True)
-        self._note(taken, whole[0].ranges(adding.plan.source, batch=batch), batch=batch, writing_s=writing_s)
-        return True
-
-    def _take_reports(self, batch: int, *, writing_s: float) -> None:
-        fresh = self._reports.fresh()
-        ranges = {(row.source, row.part): row for row in fresh if isinstance(row, SourceRange)}
-        for name, source in self._graph.sources.items():
-            of_source = [part for part in ranges.values() if part.source == name]
-            check_numbers(source, of_source, before=self._reach.last_seq(name, batch=batch))
-        self._note(fresh, ranges.values(), batch=batch, writing_s=writing_s)
-        self._reading.seen(row for row in fresh if isinstance(row, Weighed))
-        looks = {row.part: row for row in fresh if isinstance(row, Looked)}.values()
-        if looks:
-            fit = without_gaps(ranges.values()) and all(look.fit for look in looks)
-            self._choosing.seen(tuples=sum(look.tuples for look in looks), keys=keys_in(looks), fit=fit)
-
-    def _note(
-        self, reports: Sequence[Reported], ranges: Iterable[SourceRange], *, batch: int, writing_s: float
-    ) -> None:
+    def _note(self, ran: Ran) -> None:
         """Note what shards did in a batch that is about to be committed."""
-        # A task that was tried again has reported again.
-        newest = last_words([row for row in reports if isinstance(row, ShardProgress)])
-        self._reach.note(newest, ranges)
+        self._owners.note(ran.rows)
+        moves, waits = self._owners.log.fresh()
         with self._lock:
-            self._rows += newest
+            self._rows += ran.rows
             del self._rows[:-_PROGRESS_MAX]
         if self._directory is not None:
-            self._directory.add(newest)
-        tasks = [row for row in reports if isinstance(row, TaskTimes)]
-        self._clocking.note(batch, tasks, writing_s=writing_s)
+            self._directory.add(ran.rows)
+            self._directory.add_moves(moves)
+            self._directory.add_waits(waits)
+        self._clocking.note(ran.batch, ran.tasks, writing_s=ran.writing_s)
 
     def _note_times(self) -> None:
         settled = self._clocking.settle()

@@ -12,7 +12,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spillway.errors import GraphError
 from spillway.state.folders import default_root, look_at, make_temporary
 
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -98,6 +97,14 @@ FOR_THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
 }
 
+# The same, if executors are not in this process. A host that hangs shows its executors until they have been silent for
+# so long, by Spark's own rule for two minutes and up to one more: its shards could not be late before.
+FOR_EXECUTORS = {
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "15s",
+    "spark.network.timeoutInterval": "2s",
+}
+
 # How long a task waits for a place on the host that it is pinned to, before it runs on another, which has no memory of
 # its shard. Spark's own 3 s are soon over: tasks before it on that host may take as long. It also is how long a task
 # waits whose host has gone in the middle of a stage, if others of the stage are pinned to hosts that live. All tasks of
@@ -131,17 +138,24 @@ def session(*, master: str | None = None, app: str = "spillway", ui: bool = Fals
     return spark
 
 
+def active_session() -> SparkSession | None:
+    """The session of this process, if it has one: a process has one Spark."""
+    return SparkSession.getActiveSession()
+
+
 def session_settings(*, master: str = "local") -> dict[str, str]:
     """What a Spark session of one's own should be built with, so that a batch costs no more than in ``sw.session()``.
 
     Spark and its Python workers then talk through sockets. Where the master is this machine, they are in a folder that
     only this user can enter, which is made by this call and removed when the process ends; on other machines they are
-    among the temporary files, with the rights that files of the user have. Once a session is there nothing of this can
-    be set any more.
+    among the temporary files, with the rights that files of the user have. On a cluster, executors that fall silent are
+    noticed after 15 seconds. Once a session is there nothing of this can be set any more.
     """
-    if SparkSession.getActiveSession() is not None:
+    if active_session() is not None:
         return {}  # a session that is there stays as it is
-    return {setting.name: setting.value for setting in FOR_SPEED} | (_sockets() if _on_this_machine(master) else {})
+    executors = {} if master.startswith("local[") or master == "local" else FOR_EXECUTORS
+    sockets = _sockets() if _on_this_machine(master) else {}
+    return {setting.name: setting.value for setting in FOR_SPEED} | executors | sockets
 
 
 def wait_for_hosts(spark: SparkSession, *, seconds: float = WAIT_FOR_HOST_S) -> None:
@@ -180,7 +194,7 @@ def _on_this_machine(master: str) -> bool:
 
 def _leave(folder: Path) -> None:
     """Stop what talks through the sockets, so that it need not find out by itself, and remove them."""
-    spark = SparkSession.getActiveSession()
+    spark = active_session()
     if spark is not None:
         with suppress(Exception):  # Java may be gone already
             spark.stop()
@@ -228,13 +242,3 @@ def _in_force(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
-
-
-def check_one_machine(spark: SparkSession) -> None:
-    """Refuse a cluster of several machines: a shard's memory is on one, and tasks are not placed by it yet."""
-    master = spark.sparkContext.master or ""
-    if not master.startswith(("local", "spark://localhost", "spark://127.0.0.1")):
-        raise GraphError(
-            f"Spark runs on {master}, perhaps on several machines; shard memory is on one, and tasks cannot yet be "
-            f"placed where their shard is. Use a local or local-cluster master."
-        )

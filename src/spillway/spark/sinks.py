@@ -30,6 +30,8 @@ class SparkSinks:
             edge: _destination(sink, outlets.schemas[edge.node]) for edge, sink in sinks.items()
         }
         """What tasks do with the tuples for each sink."""
+        self.folders = sorted({to.folder for to in self.destinations.values() if to.folder is not None})
+        """Folders into which tasks write, wherever they are."""
         self._names = [edge.node for edge in edges]  # by place
         self._as_frames = [place for place, sink in enumerate(sinks.values()) if _wants_frame(sink)]
 

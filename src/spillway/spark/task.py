@@ -1,17 +1,16 @@
 """What runs in a Spark task: convert, delegate to the engine's task, report."""
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from spillway.backup.keeper import Observer
-from spillway.backup.reach import reach_of
 from spillway.clock import SystemClock
 from spillway.engine.added_numbers import AddedPart, Look, Looked
 from spillway.engine.adding import AddingPlan, AddingRule
@@ -20,7 +19,7 @@ from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.stopwatch import Stopwatch, saving_s
 from spillway.engine.task import Arriving, Equipment, Task
-from spillway.errors import RunError
+from spillway.errors import NotOwnerError, RunError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.growing import TakenFile
 from spillway.graph.nodes import Exit, Source
@@ -31,10 +30,13 @@ from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 from spillway.records.times import TaskTimes, Work
 from spillway.spark.leaving import Departure, as_batches, from_batch
+from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.reading import Weighed, Weighing
+from spillway.spark.telling import told_here
+from spillway.state.folders import use
 
 # Shards stay mapped in a worker from batch to batch: a fresh mapping pays a page fault for every page it touches.
-_OPEN: OrderedDict[tuple[str, str, int], OpenOperator] = OrderedDict()
+_OPEN: OrderedDict[tuple[str, str, int, int], OpenOperator] = OrderedDict()
 _OPEN_MAX = 64
 
 
@@ -49,9 +51,10 @@ class RunContext:
     run: str  # unlike that of any other run, so that nothing kept in a worker outlives its run
     graph: CheckedGraph  # without sources and sinks, which stay in the driver
     operators: dict[str, Operator]
-    state: str
+    memory: MemoryPlace
+    several: bool  # hosts, each with a memory of its own
     backups: str | None
-    checkpoint: str  # where it is noted how far backups must reach
+    checkpoint: str
     observe: Observer
     report: Callable[[list[Reported]], None]
 
@@ -171,7 +174,7 @@ def run_stage(
         operators=context.operators,
         open_shard=partial(open_shard, context, stage),
         open_items=partial(open_items, graph=context.graph, backups=context.backups),
-        mailbox=Mailbox(context.graph, state=Path(context.state), backups=context.backups),
+        mailbox=mailbox(context),
     )
     with watch.on(Work.APPLYING):
         task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads)
@@ -180,7 +183,21 @@ def run_stage(
     yield from as_batches(watch.over(leaving.work, rows))
     parts = watch.stopped(saving_s=saving_s(task.progress))
     times = TaskTimes(batch=at.batch, stage=stage.index, index=at.index, began_s=watch.began_s, parts=parts)
-    context.report([*task.progress, *task.ranges, times])
+    context.report([*located(task.progress, context), *task.ranges, times])
+
+
+def mailbox(context: RunContext) -> Mailbox:
+    """Where the run's feedback is; in memory only if all of it is here."""
+    state = None if context.several else context.memory.folder
+    return Mailbox(context.graph, state=state, backups=context.backups)
+
+
+def located(rows: list[ShardProgress], context: RunContext) -> list[ShardProgress]:
+    """What shards did, with where they are."""
+    if not context.several:
+        return rows
+    told = [told_here(row.operator, row.shard) for row in rows]
+    return [replace(row, host=one.host, epoch=one.epoch) for row, one in zip(rows, told, strict=True)]
 
 
 def stopwatch() -> Stopwatch:
@@ -189,22 +206,34 @@ def stopwatch() -> Stopwatch:
 
 
 def open_shard(context: RunContext, stage: Stage, operator: Operator, index: int) -> OpenOperator:
-    """A shard of the stage's, mapped anew only if it is not mapped yet or its memory was lost."""
-    place = (context.run, operator.name, index)
+    """A shard of the stage's, mapped anew only if it is not mapped yet or its memory was lost; refused elsewhere."""
+    told = told_here(operator.name, index)
+    if told.memory and context.memory.memory_id() != told.memory:
+        raise NotOwnerError(
+            f"Operator {operator.name!r}, shard {index}, is on host {told.host}, and a task for it runs elsewhere, or "
+            f"that host has lost its memory. Nothing was changed, and the batch is tried again."
+        )
+    place = (context.run, operator.name, index, told.epoch)
     opened = _OPEN.pop(place, None)
     if opened is not None and not opened.shard.current():
         opened.close()
         opened = None
     if opened is None:
         _let_go_of_lost()
+        if context.several:
+            # Spark's daemon, which forked this worker, lives as long as its executor.
+            folder = context.memory.folder
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            use(folder, graph=context.graph.name, checkpoint=context.checkpoint, pid=os.getppid())
         opened = OpenOperator(
             operator,
             graph=context.graph,
             index=index,
-            state=Path(context.state),
+            state=context.memory.folder,
             backups=context.backups,
+            epoch=told.epoch,
             observe=context.observe,
-            reached=partial(reach_of, context.checkpoint),
+            reached=lambda name, shard: told_here(name, shard).reached,
         )
     _OPEN[place] = opened
     # Those of this stage were asked for last, so they are never among the ones that are closed.

@@ -1,0 +1,150 @@
+"""What is done with each micro-batch of a run: its later stages are put on it, and its output given to the sinks.
+
+A batch begins with the owners of its shards (see ``owning``) and is tried again while hosts come and go. What its tasks
+report is noted before Spark may commit it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spillway.backup.reach import Reach
+from spillway.engine.added_numbers import AddedPart, Looked, Whole, keys_in, shown, without_gaps
+from spillway.engine.adding import Choosing
+from spillway.engine.numbering import check_numbers
+from spillway.errors import InputError
+from spillway.graph.checked import CheckedGraph
+from spillway.records.progress import ShardProgress, last_words
+from spillway.records.ranges import SourceRange
+from spillway.records.times import TaskTimes
+from spillway.spark.adding import rows_below
+from spillway.spark.compile import CompiledGraph
+from spillway.spark.owning import Owners
+from spillway.spark.raised import as_ours, interrupted_shortly, written_down
+from spillway.spark.reading import Reading, Weighed
+from spillway.spark.reports import Reports
+from spillway.spark.settings import adding_settings
+from spillway.spark.sinks import SparkSinks
+from spillway.spark.task import Reported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a batch that is about to be committed."""
+
+    batch: int
+    rows: Sequence[ShardProgress]
+    tasks: Sequence[TaskTimes]
+    writing_s: float
+
+
+class Batches:
+    """The batches of one run."""
+
+    def __init__(
+        self,
+        graph: CheckedGraph,
+        compiled: CompiledGraph,
+        *,
+        sinks: SparkSinks,
+        reports: Reports,
+        owners: Owners,
+        reach: Reach,
+        choosing: Choosing,
+        salt: int,
+        ran: Callable[[Ran], None],
+    ) -> None:
+        self._graph = graph
+        self._compiled = compiled
+        self._sinks = sinks
+        self._reports = reports
+        self._owners = owners
+        self._reach = reach
+        self._choosing = choosing
+        self._salt = salt
+        self._ran = ran
+        self._reading = Reading(rows=compiled.reads_rows)
+        self.query: StreamingQuery | None = None
+        """Spark's own handle, once it has told what it started; its first batches may come before that."""
+
+    def write(self, frame: DataFrame, batch: int) -> None:
+        """Run a batch, whatever that takes."""
+        with written_down(), interrupted_shortly():
+            while True:
+                self._owners.prepare(batch)
+                try:
+                    self._run(frame, batch)
+                    return
+                except (PySparkException, Py4JError) as error:
+                    self._owners.try_again(batch, error)
+                    self._reports.fresh()  # of tasks whose batch does not count
+
+    def _run(self, frame: DataFrame, batch: int) -> None:
+        added_up = self._run_added(frame, batch)
+        if not added_up:
+            with self._reading.payloads(frame):
+                leaving = self._compiled.leaving(frame, self._owners.pinned, read_apart=self._reading.apart)
+                writing_s = self._sinks.write(leaving, batch=batch)
+            self._take_reports(batch, writing_s=writing_s)
+        self._choosing.ended(added_up=added_up)
+
+    def _run_added(self, frame: DataFrame, batch: int) -> bool:
+        """Run a batch whose tuples Spark adds up; false if it is to be run without, and no sink was given anything."""
+        adding = self._compiled.adding
+        if adding is None or not self._choosing.adds_up:
+            return False
+        if self.query is None:
+            return False
+        taken: list[Reported] = []
+        whole: list[Whole] = []
+
+        def check() -> None:
+            taken.extend(self._reports.fresh())
+            parts = {row.part: row for row in taken if isinstance(row, AddedPart)}
+            before = self._reach.last_seq(adding.plan.source, batch=batch)
+            whole.append(shown(parts.values(), salt=self._salt, before=before))
+
+        try:
+            rows = rows_below(self.query, frame.sparkSession, batch=batch)
+            with adding_settings(frame.sparkSession), self._reading.payloads(frame):
+                writing_s = self._sinks.write(
+                    self._compiled.leaving_added(rows, self._owners.pinned), batch=batch, check=check
+                )
+        except (InputError, PySparkException) as error:
+            # Whatever is wrong with the tuples is said when they come one by one, in the words for that.
+            ours = error if isinstance(error, InputError) else as_ours(error, "Spark stopped the run")
+            if whole or not isinstance(ours, InputError):
+                raise
+            self._reports.fresh()
+            self._choosing.run_in_vain()
+            return False
+        self._choosing.seen(tuples=whole[0].tuples, keys=whole[0].keys, fit=True)
+        self._note(taken, whole[0].ranges(adding.plan.source, batch=batch), batch=batch, writing_s=writing_s)
+        return True
+
+    def _take_reports(self, batch: int, *, writing_s: float) -> None:
+        fresh = self._reports.fresh()
+        ranges = {(row.source, row.part): row for row in fresh if isinstance(row, SourceRange)}
+        for name, source in self._graph.sources.items():
+            of_source = [part for part in ranges.values() if part.source == name]
+            check_numbers(source, of_source, before=self._reach.last_seq(name, batch=batch))
+        self._note(fresh, ranges.values(), batch=batch, writing_s=writing_s)
+        self._reading.seen(row for row in fresh if isinstance(row, Weighed))
+        looks = {row.part: row for row in fresh if isinstance(row, Looked)}.values()
+        if looks:
+            fit = without_gaps(ranges.values()) and all(look.fit for look in looks)
+            self._choosing.seen(tuples=sum(look.tuples for look in looks), keys=keys_in(looks), fit=fit)
+
+    def _note(
+        self, reports: Sequence[Reported], ranges: Iterable[SourceRange], *, batch: int, writing_s: float
+    ) -> None:
+        """Note what shards did in a batch that is about to be committed."""
+        # A task that was tried again has reported again.
+        newest = last_words([row for row in reports if isinstance(row, ShardProgress)])
+        self._reach.note(newest, ranges)
+        tasks = [row for row in reports if isinstance(row, TaskTimes)]
+        self._ran(Ran(batch=batch, rows=newest, tasks=tasks, writing_s=writing_s))

@@ -1,0 +1,372 @@
+"""Who owns the shards of a run on a cluster: looked at before every batch, told to its tasks, made durable.
+
+``protocols.placement`` decides; here is what happens around it. Before a batch
+
+    look       which hosts show an executor; those that were not there at the last look are asked which memory is theirs
+               and whether they see the backups (see ``probing``). One that has another memory than before has lost it
+    decide     and make durable who owns what from now on (``engine.owner_table``)
+    hand over  memory that moves between hosts that live (see ``handing``), wait for those that are late, or go on
+    tell       the tasks of the batch who owns their shard (see ``telling``); stages are pinned to the owners' hosts
+
+A task that finds itself elsewhere changes nothing and says so. Then, and whenever Spark has lost executors, the batch
+is tried again from the look on, in the same micro-batch: its input is read again, as Spark itself would.
+
+On one machine there is one memory, every task may run anywhere, and nothing of this is done, unless the run was on a
+cluster before: then its table is there, and says which epochs shards are in.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spillway.backup.reach import Reach
+from spillway.clock import Clock, SystemClock
+from spillway.engine.owner_table import OwnerTable, read_table, write_table
+from spillway.errors import GraphError, NotOwnerError, RunError
+from spillway.files.folders import Folder
+from spillway.graph.checked import CheckedGraph
+from spillway.protocols.placement import Decision, Placement, Shard, Wish
+from spillway.records.progress import ShardProgress
+from spillway.spark.groups import Group, as_table, from_table, groups_of
+from spillway.spark.handing import Handed, Handing, HandOver
+from spillway.spark.hosts import hosts_seen
+from spillway.spark.memory_place import MemoryPlace
+from spillway.spark.move_log import MoveLog
+from spillway.spark.pinning import Pins
+from spillway.spark.probing import PROBE_S_MAX, check_seen, probe
+from spillway.spark.raised import as_ours
+from spillway.spark.settings import WAIT_FOR_HOST_S, wait_for_hosts
+from spillway.spark.sweeping import leave, sweep
+from spillway.spark.telling import PROPERTY, Told, written
+
+SETTLED_S = 1.0
+"""Before owners are given out for the first time, no other host may have come for so long."""
+HOSTS_S_MAX = 120.0
+"""How long a run that begins waits for the first one."""
+ATTEMPTS_MAX = 12
+"""How often a batch is tried in which hosts are lost, before its error is raised."""
+
+_LOOK_S = 0.05
+_PROBE_AGAIN_S = 10.0  # how long hosts that have come have to answer
+_AVOIDED_S = 30.0
+_HOST_LOST = re.compile(
+    r"ExecutorLostFailure|FetchFailed|has failed the maximum allowable number of times|"
+    r"Executor heartbeat timed out|Python worker exited unexpectedly"
+)
+
+
+class Owners:
+    """The owners of one run's shards."""
+
+    def __init__(
+        self,
+        graph: CheckedGraph,
+        spark: SparkSession,
+        *,
+        memory: MemoryPlace,
+        backups: str | None,
+        table: Folder | None,
+        batch: int,
+        reach: Reach,
+        rebalance: bool = False,
+        shared: Iterable[str] = (),
+        stopping: Callable[[], bool] = lambda: False,
+        clock: Clock | None = None,
+    ) -> None:
+        self._graph = graph
+        self._spark = spark
+        self._memory = memory
+        self._backups = backups
+        self._table = table
+        self._reach = reach
+        self._shared = tuple(shared)  # folders that all hosts must see, beside the backups
+        self._stopping = stopping
+        self._clock = clock or SystemClock()
+        self._groups = groups_of(graph)
+        self._by_stage = {group.stage: group for group in self._groups.values()}
+        self._lock = threading.Lock()  # around the placement: people ask from other threads
+        self._memories: dict[str, str] = {}  # by host, as last heard
+        self._asked: frozenset[str] = frozenset()  # hosts that have answered since they came
+        self._avoided: dict[str, float] = {}  # those that had trouble, and until when nobody asks them again
+        self._tried: tuple[int, int] = (-1, 0)  # a batch, and how often it failed
+        self.log = MoveLog(self._groups, self._clock)
+        """What became of the shards."""
+        noted = None if table is None else read_table(table)
+        context: Any = spark.sparkContext
+        self.several = bool(self._groups) and (noted is not None or not context._jsc.sc().isLocal())
+        """Whether owners matter."""
+        self._placement = self._begun(noted or OwnerTable(), batch=batch, rebalance=rebalance)
+        if self.several and table is None:
+            raise RunError(
+                "Who owns a shard is noted beside the backups or, without any, beside Spark's checkpoint, which is in "
+                "a folder that only Spark can open. Name a folder that all hosts can reach with backups=."
+            )
+        if self.several:
+            self._pins = Pins(spark)
+            least_s = min(group.delay_max_s for group in self._groups.values())
+            wait_for_hosts(spark, seconds=min(max(least_s, 1.0), WAIT_FOR_HOST_S))
+
+    def _begun(self, noted: OwnerTable, *, batch: int, rebalance: bool) -> Placement:
+        """Go on from what is noted; a run that begins anew has owners of its own, and epochs above those."""
+        owners, given = from_table(noted, self._groups.values())
+        if batch == 0:
+            given = {shard: max(owner.epoch, given.get(shard, -1)) for shard, owner in owners.items()} | given
+            owners = {}
+        if owners:
+            self._memories = dict(noted.memories)
+        wishes = {
+            group.name: Wish(shards=group.shards, delay_max_s=group.delay_max_s) for group in self._groups.values()
+        }
+        return Placement(wishes, owners=owners, given=given, rebalance=rebalance)
+
+    # -- before a batch -----------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Refuse to begin where a host does not see what all must see; nothing has run yet."""
+        if self.several:
+            self._look(self._settled_hosts(), strict=True)
+
+    def prepare(self, batch: int) -> None:
+        """Have an owner for every shard, who lives, and tell the tasks of the batch that is about to run."""
+        if self.several:
+            self._decide(batch)
+        self._spark.sparkContext.setLocalProperty(PROPERTY, written(self._told()))
+
+    def pinned(self, frame: DataFrame, stage: int) -> DataFrame:
+        """The tasks of a stage, each on the host that owns its shard."""
+        if not self.several or len(self._placement.living) < 2:
+            return frame
+        group, owners = self._by_stage[stage], self._placement.owners
+        return self._pins.pinned(frame, [owners[group.name, index].host for index in range(group.shards)])
+
+    def try_again(self, batch: int, error: Exception) -> None:
+        """A batch failed. Returns if it may go better after another look; raises the error otherwise."""
+        if not self.several or self._stopping():
+            raise error
+        lost = _HOST_LOST.search(str(error)) or isinstance(as_ours(error, "Spark stopped the run"), NotOwnerError)
+        self._tried = (batch, self._tried[1] + 1 if self._tried[0] == batch else 1)
+        if not lost or self._tried[1] >= ATTEMPTS_MAX:
+            raise error
+        self._asked = frozenset()  # whoever is there is asked again which memory is theirs
+
+    def _decide(self, batch: int) -> None:
+        while True:
+            self._look(hosts_seen(self._spark.sparkContext))
+            with self._lock:
+                decision = self._placement.decide(now_s=self._clock.monotonic_s())
+                changed = decision.settled or decision.moves or decision.hand_overs
+                if changed:
+                    self._write_table()
+            self.log.left(decision.moves)
+            if decision.give_up:
+                raise RunError(f"The run gives up: {decision.give_up}. Start workers, and resume from its checkpoint.")
+            if decision.hand_overs:
+                self._hand_over(decision, batch)
+                continue
+            late = self._placement.late if decision.wait_until_s is not None else ()
+            self.log.late(late, batch=batch, living=self._placement.living)
+            if decision.go:
+                return
+            assert decision.wait_until_s is not None
+            self._wait(decision.wait_until_s)
+
+    def _look(self, hosts: frozenset[str], *, strict: bool = False) -> None:
+        """See who is there; who was not at the last look is asked."""
+        now_s = self._clock.monotonic_s()
+        fresh = {host for host in hosts - self._asked if self._avoided.get(host, now_s) <= now_s}
+        self._asked &= hosts
+        usable = set(self._asked)
+        if fresh:
+            folders = [self._backups, *self._shared]
+            seconds = PROBE_S_MAX if strict else _PROBE_AGAIN_S
+            answers = [
+                probe(self._spark, backups=folder, root=self._memory.root, hosts=fresh, seconds_max=seconds)
+                for folder in folders
+            ]
+            for seen in answers if strict else ():
+                check_seen(seen)
+            for host in sorted(fresh):
+                troubles = [seen[host].trouble for seen in answers if seen[host].trouble]
+                if troubles:
+                    self.log.trouble(troubles[0])
+                    self._avoided[host] = self._clock.monotonic_s() + _AVOIDED_S
+                    continue
+                usable.add(host)
+                memory = answers[0][host].memory_id
+                if self._memories.get(host, memory) != memory:
+                    with self._lock:
+                        self._placement.lost(host)
+                self._memories[host] = memory
+            self._sweep(usable - self._asked)
+            self._asked = frozenset(usable)
+        with self._lock:
+            self._placement.seen(usable, now_s=self._clock.monotonic_s())
+
+    def _sweep(self, hosts: Iterable[str]) -> None:
+        """Have hosts that have come back let go of what is others' by now."""
+        owners = self._placement.owners
+        if owners:
+            owned = {
+                operator: {
+                    index: (owners[group.name, index].epoch, self._memories.get(owners[group.name, index].host, ""))
+                    for index in range(shards)
+                }
+                for group in self._groups.values()
+                for operator, shards in group.operators.items()
+            }
+            sweep(self._spark, hosts, memory=self._memory, graph=self._graph.name, owned=owned)
+
+    def leave(self) -> None:
+        """Have all hosts remove the run's memory, which was temporary."""
+        if self.several:
+            leave(self._spark, hosts_seen(self._spark.sparkContext), memory=self._memory)
+
+    def _settled_hosts(self) -> frozenset[str]:
+        """The hosts that are there once no other has come for a while."""
+        hosts, since_s = hosts_seen(self._spark.sparkContext), self._clock.monotonic_s()
+        until_s = since_s + HOSTS_S_MAX
+        while self._clock.monotonic_s() < since_s + SETTLED_S or not hosts:
+            if not hosts and self._clock.monotonic_s() > until_s:
+                raise RunError(
+                    f"No host has shown an executor for {HOSTS_S_MAX:g} s. Has the cluster workers, with as many cores "
+                    f"and as much memory as this application's executors ask for?"
+                )
+            self._pause()
+            now = hosts_seen(self._spark.sparkContext)
+            if now != hosts:
+                hosts, since_s = now, self._clock.monotonic_s()
+        return hosts
+
+    def _wait(self, until_s: float) -> None:
+        """Until then, or until other hosts are there."""
+        there = hosts_seen(self._spark.sparkContext)
+        while self._clock.monotonic_s() < until_s and hosts_seen(self._spark.sparkContext) == there:
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._stopping():
+            raise RunError("The run was stopped while it waited for a host.")
+        time.sleep(_LOOK_S)
+
+    def _write_table(self) -> None:
+        placement = self._placement
+        owning = {owner.host for owner in placement.owners.values()}
+        memories = {host: memory for host, memory in self._memories.items() if host in owning | placement.living}
+        table = as_table(self._groups.values(), owners=placement.owners, given=placement.given, memories=memories)
+        assert self._table is not None
+        write_table(self._table, table)
+
+    def _told(self) -> dict[str, list[Told]]:
+        return {
+            operator: [self._told_of(group, operator, index) for index in range(shards)]
+            for group in self._groups.values()
+            for operator, shards in group.operators.items()
+        }
+
+    def _told_of(self, group: Group, operator: str, index: int) -> Told:
+        reached = self._reach.of(operator, index)
+        if not self.several:
+            return Told(reached=reached)
+        owner = self._placement.owners[group.name, index]
+        return Told(host=owner.host, memory=self._memories[owner.host], epoch=owner.epoch, reached=reached)
+
+    # -- moves --------------------------------------------------------------------------------------------------------
+
+    def _hand_over(self, decision: Decision, batch: int) -> None:
+        owners = self._placement.owners
+        handings = [
+            Handing(
+                move=move,
+                epoch=owners[move.shard].epoch,
+                operators=tuple(self._groups[move.shard[0]].at(move.shard[1])),
+            )
+            for move in decision.hand_overs
+        ]
+        handing = HandOver(self._spark, graph=self._graph.name, memory=self._memory, handings=handings)
+        done: list[Shard] = []
+        durable: list[Shard] = []
+        try:
+            # Before the first batch there is nothing to hand over.
+            found = handing.run() if batch else {move.shard: Handed() for move in decision.hand_overs}
+            with self._lock:
+                for move in decision.hand_overs:
+                    handed = found[move.shard]
+                    if handed.trouble:
+                        self._placement.not_handed_over(move)
+                        self.log.trouble(handed.trouble)
+                    else:
+                        self._placement.handed_over(move)
+                        done.append(move.shard)
+                        self.log.handed_over(move, handed, batch=batch)
+                self._write_table()
+            durable = done
+        finally:
+            # As long as the table says that the source is the owner, its copy is the one that counts.
+            handing.close(durable)
+
+    def note(self, rows: Sequence[ShardProgress]) -> None:
+        """A batch is about to be committed, in which shards did this."""
+        for group, seconds in self.log.told(rows).items():
+            with self._lock:
+                self._placement.recovered(group, seconds=seconds)
+
+    # -- for people ---------------------------------------------------------------------------------------------------
+
+    def owner_of(self, operator: str, shard: int) -> str:
+        """The host that owns a shard; empty where there is one machine, or no batch has begun."""
+        if not self.several:
+            return ""
+        owner = self._placement.owners.get((self._group_of(operator, shard).name, shard))
+        return owner.host if owner is not None else ""
+
+    def epoch_of(self, operator: str, shard: int) -> int:
+        """The epoch that a shard is in."""
+        owner = self._placement.owners.get((self._group_of(operator, shard).name, shard)) if self.several else None
+        return owner.epoch if owner is not None else 0
+
+    def check_here(self, operator: str, shard: int) -> None:
+        """Refuse to look at a shard whose memory is on another machine."""
+        host = self.owner_of(operator, shard)
+        if host and self._memories.get(host) != self._memory.memory_id():
+            raise RunError(
+                f"Operator {operator!r}, shard {shard}: its memory is on host {host}, and only what is on the driver's "
+                f"own machine can be looked at."
+            )
+
+    def ask(self, operator: str, shard: int, host: str) -> None:
+        """Have a shard moved before the next batch."""
+        self._check_several()
+        group = self._group_of(operator, shard)
+        with self._lock:
+            if not self._placement.owners:
+                raise RunError("No batch has begun yet, so no shard has an owner that it could be moved from.")
+            self._check_living(host)
+            self._placement.ask((group.name, shard), host)
+
+    def drain(self, host: str) -> None:
+        """Have all shards of a host moved, and give it no others."""
+        self._check_several()
+        with self._lock:
+            self._check_living(host)
+            if not self._placement.living - self._placement.draining - {host}:
+                raise RunError(f"Host {host!r} cannot be drained: no other host is there that could have its shards.")
+            self._placement.drain(host)
+
+    def _group_of(self, operator: str, shard: int) -> Group:
+        for group in self._groups.values():
+            if shard in range(group.operators.get(operator, 0)):
+                return group
+        raise GraphError(f"Graph {self._graph.name!r} has no shard {shard!r} of an operator {operator!r} with state.")
+
+    def _check_several(self) -> None:
+        if not self.several:
+            raise RunError("This run is on one machine: there is no other host to move shards to.")
+
+    def _check_living(self, host: str) -> None:
+        if host not in self._placement.living:
+            there = ", ".join(sorted(self._placement.living)) or "none"
+            raise RunError(f"There is no host {host!r} that shows an executor; there are {there}.")

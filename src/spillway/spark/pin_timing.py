@@ -1,0 +1,46 @@
+"""What pinning costs a batch: one query whose batches are pinned and free in turn."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from spillway.spark.pinning import Pins
+from spillway.spark.settings import query_settings, wait_for_hosts
+
+FREE, PINNED = "free", "pinned"
+_POLL_S = 0.05
+
+
+def time_pins(spark: Any, hosts: Sequence[str], *, stages: int, batches: int, skip: int) -> dict[str, list[float]]:
+    """Seconds of so many batches of each kind, after some that are not told; their stages have nothing to do."""
+    wait_for_hosts(spark)
+    pins, places = Pins(spark), list(hosts)
+    taken_s: dict[str, list[float]] = {FREE: [], PINNED: []}
+
+    def write(frame: DataFrame, batch: int) -> None:
+        began_s = time.monotonic()
+        for _ in range(stages):
+            frame = frame.repartitionById(len(places), (sql.col("value") % len(places)).cast("int"))
+            frame = (pins.pinned(frame, places) if batch % 2 else frame).mapInArrow(_pass, "value long")
+        frame.collect()
+        taken_s[PINNED if batch % 2 else FREE].append(time.monotonic() - began_s)
+
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 30).load().select("value")
+    with tempfile.TemporaryDirectory() as checkpoint:
+        with query_settings(spark, local_checkpoint=True):
+            query = rows.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).start()
+        try:
+            while len(taken_s[PINNED]) < skip + batches and not query.awaitTermination(_POLL_S):
+                pass
+        finally:
+            query.stop()
+    return {name: all_s[skip : skip + batches] for name, all_s in taken_s.items()}
+
+
+def _pass(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
