@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.table import Table
 
 from spillway.cli.output import PROGRESS, rate, size
+from spillway.records.placing import Moved, Waited
 from spillway.records.summary import OperatorSummary
 from spillway.spark import Run
 
@@ -18,10 +19,17 @@ _REFRESH_S = 0.5
 def watch(run: Run, title: str, *, quiet: bool) -> None:
     """Show a run's progress until it ends; raises what stopped it."""
     started_s = time.monotonic()
+    said = 0
     with display(quiet=quiet) as show:
-        while not run.wait(_REFRESH_S):
+        ended = False
+        while not ended:
+            ended = run.wait(_REFRESH_S)
             show(_table(run.progress(), title, time.monotonic() - started_s))
-        show(_table(run.progress(), title, time.monotonic() - started_s))
+            events: list[Moved | Waited] = [*run.moves(), *run.waits()]
+            if not quiet:
+                for event in sorted(events, key=lambda event: event.time_s)[said:]:
+                    PROGRESS.print(event.sentence(), markup=False, soft_wrap=True)
+            said = len(events)
 
 
 @contextmanager

@@ -29,3 +29,15 @@ def seed(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is below zero")
     return number
+
+
+def seconds(text: str) -> float:
+    """A length of time: zero or more.
+
+    >>> seconds("2.5"), seconds("0")
+    (2.5, 0.0)
+    """
+    number = float(text)
+    if not 0 <= number <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of time")
+    return number

@@ -4,6 +4,7 @@ import argparse
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 from spillway.apps import APPS
@@ -11,7 +12,7 @@ from spillway.apps.app import App, Value
 from spillway.cli.directories import run_directory
 from spillway.cli.kept import sentences
 from spillway.cli.live import watch
-from spillway.cli.numbers import count, seed
+from spillway.cli.numbers import count, seconds, seed
 from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
 from spillway.cli.protection import FORMS, parse_protection
 from spillway.cli.where import show_where, where_json
@@ -22,6 +23,7 @@ from spillway.inject.models import FORMS as FAULTS
 from spillway.inject.models import parse_fault
 from spillway.inject.rewriting import with_fault
 from spillway.operators.promises import promises
+from spillway.records.placing import hosts_json, summarise_hosts
 from spillway.spark import Run, run, session
 from spillway.state.folders import default_root, kept_memory, look_at
 
@@ -51,6 +53,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fault", help=f"strike an operator: {FAULTS}")
     parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
+    parser.add_argument(
+        "--delay-max",
+        type=seconds,
+        metavar="SECONDS",
+        help="on several hosts: how late output may be while one is gone (default: 60)",
+    )
+    parser.add_argument("--rebalance", action="store_true", help="on several hosts: those that join get shards")
     parser.add_argument("--where", action="store_true", help="show where the time of a batch goes, part by part")
     parser.add_argument("--draw", action="store_true", help="print the graph and stop")
 
@@ -83,6 +92,8 @@ def main(options: argparse.Namespace) -> int:
         sink=Parquet(str(directory / "output")),
         **graph_options,
     )
+    if options.delay_max is not None:
+        graph.delay_max = timedelta(seconds=options.delay_max)
     if options.fault:
         graph = with_fault(graph, parse_fault(options.fault))
     if options.draw:
@@ -98,6 +109,7 @@ def main(options: argparse.Namespace) -> int:
         checkpoint=directory / "checkpoint",
         directory=directory,
         rescale=options.rescale,
+        rebalance=options.rebalance,
     ) as running:
         began_s = time.monotonic()
         _say([change.sentence() for change in running.rescaled], quiet=options.json)
@@ -117,6 +129,8 @@ def main(options: argparse.Namespace) -> int:
                 "operators": [asdict(summary) for summary in progress],
                 "where": where_json(running.times()),
                 "promises": promised.as_json(),
+                **hosts_json(running.records(), running.moves(), running.waits()),
+                "troubles": running.troubles(),
                 "rescaled": [change.as_json() for change in running.rescaled],
                 "state": str(running.state),
                 "state_bytes": look_at(running.state).bytes,
@@ -127,6 +141,7 @@ def main(options: argparse.Namespace) -> int:
     _show(app.name, running, elapsed_s)
     if options.where:
         show_where(running.times())
+    _show_hosts(running)
     PEOPLE.print(f"Output, records and backups are in {directory}; the same --directory again resumes.", soft_wrap=True)
     for sentence in sentences(running.state):
         PEOPLE.print(sentence, soft_wrap=True)
@@ -168,6 +183,30 @@ def _show(name: str, running: Run, elapsed_s: float) -> None:
             for summary in progress
         ],
     )
+
+
+def _show_hosts(running: Run) -> None:
+    hosts = summarise_hosts(running.records(), running.moves(), running.waits())
+    if hosts:
+        print_table(
+            "hosts",
+            ["host", "shards", "tuples", "state", "moved to", "from", "recovered", "waited"],
+            [
+                [
+                    host.host,
+                    host.shards,
+                    f"{host.tuples:,}",
+                    size(host.state_bytes),
+                    host.moved_to,
+                    host.moved_from,
+                    host.recovered,
+                    f"{host.waited_s:.1f} s",
+                ]
+                for host in hosts
+            ],
+        )
+    for trouble in dict.fromkeys(running.troubles()):
+        PEOPLE.print(trouble, markup=False, soft_wrap=True)
 
 
 def _options(app: App, given: list[str]) -> tuple[dict[str, Value], dict[str, Value]]:

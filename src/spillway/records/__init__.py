@@ -1,7 +1,8 @@
 """What happened: the run directory, versioned, as JSON and Arrow."""
 
+from spillway.records.placing import HostSummary, Moved, Waited, summarise_hosts
 from spillway.records.progress import ShardProgress
-from spillway.records.reading import Recorded, read_progress, read_times
+from spillway.records.reading import Recorded, read_moves, read_progress, read_times, read_waits
 from spillway.records.rescaled import Rescaled
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
@@ -9,13 +10,19 @@ from spillway.records.times import BatchTimes, Work
 
 __all__ = [
     "BatchTimes",
+    "HostSummary",
+    "Moved",
     "OperatorSummary",
     "Recorded",
     "Rescaled",
     "RunDirectory",
     "ShardProgress",
+    "Waited",
     "Work",
+    "read_moves",
     "read_progress",
     "read_times",
+    "read_waits",
     "summarise",
+    "summarise_hosts",
 ]

@@ -37,6 +37,8 @@ class ShardProgress:
     process_s: float  # item_s included
     item_s: float  # to make tuples durable
     backup_s: float
+    host: str = ""  # where the shard was in this batch; empty where one machine is all there is
+    epoch: int = 0  # of its owner, which begins with every change of that
 
     def as_row(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,6 +72,8 @@ PROGRESS_SCHEMA = pa.schema(
         ("process_s", pa.float64()),
         ("item_s", pa.float64()),
         ("backup_s", pa.float64()),
+        ("host", pa.string()),
+        ("epoch", pa.int64()),
     ]
 )
 

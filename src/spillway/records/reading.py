@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import RunError
+from spillway.records.placing import MOVES_SCHEMA, WAITS_SCHEMA, Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
 from spillway.records.row_log import read_rows
 from spillway.records.times import TIMES_SCHEMA, BatchTimes
@@ -66,12 +67,27 @@ def read_progress(path: str | Path) -> Recorded:
 def read_times(path: str | Path) -> list[BatchTimes]:
     """Where the time of every batch went, by batch; none of a run that did not say so. Of more than two million the
     newest are read."""
-    try:
-        table, _ = read_rows(Path(path, "times"), TIMES_SCHEMA)
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"{path}: its times cannot be read ({error}).") from error
-    newest = {row["batch"]: BatchTimes(**row) for row in table.slice(max(table.num_rows - ROWS_MAX, 0)).to_pylist()}
+    newest = {row["batch"]: BatchTimes(**row) for row in _plain_rows(path, "times", TIMES_SCHEMA)}
     return [newest[batch] for batch in sorted(newest)]
+
+
+def read_moves(path: str | Path) -> list[Moved]:
+    """Every change of a shard's owner, by batch and time; none of a run on one machine. Of more than two million the
+    newest are read.
+
+    Of a move that was told again, by a driver that was killed before its batch began, the last word counts.
+    """
+    rows = [Moved(**row) for row in _plain_rows(path, "moves", MOVES_SCHEMA)]
+    newest = {(row.batch, row.operator, row.shard, row.epoch): row for row in rows}
+    return sorted(newest.values(), key=lambda row: (row.batch, row.time_s))
+
+
+def read_waits(path: str | Path) -> list[Waited]:
+    """Every wait of a batch for a host, by batch and time; none of a run on one machine. Of more than two million the
+    newest are read."""
+    # A row that is there twice was being put together with others when its writer was killed.
+    rows = {Waited(**row) for row in _plain_rows(path, "waits", WAITS_SCHEMA)}
+    return sorted(rows, key=lambda row: (row.batch, row.time_s))
 
 
 def holes(rows: Iterable[ShardProgress]) -> dict[str, list[tuple[int, int]]]:
@@ -125,6 +141,16 @@ def _stretches_without(present: Sequence[int], *, first: int, last: int) -> list
     """
     ends = [first - 1, *sorted(present), last + 1]
     return [(a + 1, b - 1) for a, b in pairwise(ends) if b - a > 1]
+
+
+def _plain_rows(path: str | Path, what: str, schema: pa.Schema) -> list[dict[str, Any]]:
+    """The newest rows of a folder of parts, in the order they were written; none if there is no such folder."""
+    try:
+        table, _ = read_rows(Path(path, what), schema)
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"{path}: its {what} cannot be read ({error}).") from error
+    rows: list[dict[str, Any]] = table.slice(max(table.num_rows - ROWS_MAX, 0)).to_pylist()
+    return rows
 
 
 def _rows(table: pa.Table) -> list[ShardProgress]:

@@ -35,7 +35,10 @@ _PART = re.compile(r"part-(\d{6,})\.log")
 
 
 class RowLog:
-    """Rows being written. Every method raises OSError if the disk fails; what was given to it is not lost by that."""
+    """Rows being written. Every method raises OSError if the disk fails; what was given to it is not lost by that.
+
+    There is no folder before there is a row.
+    """
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self.folder = folder
@@ -44,7 +47,6 @@ class RowLog:
         self._schema = schema
         self._waiting: list[Any] = []
         self._log: Log | None = None
-        folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, rows: Sequence[Any]) -> bool:
         """Write rows, objects with an attribute for each column, and those that wait; true if there were any.
@@ -98,6 +100,7 @@ class RowLog:
             self._log.close()
             self._log = None
         if self._log is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
             self._log = Log(self.folder / f"part-{self._next():06d}.log", self._schema)
         self._log.append(batch)
 

@@ -3,6 +3,8 @@
 manifest.json          format, graph, settings, versions, machine, how it ended
 progress/part-N.log    one row per shard and batch (``records.progress``), appended with every batch (``row_log``)
 times/part-N.log       one row per batch: where its time went (``records.times``)
+moves/part-N.log       one row per shard and change of its owner (``records.placing``); none on one machine
+waits/part-N.log       one row per batch and host that it waited for; none on one machine
 progress/.lock         locked as long as the run's process lives
 
 Killing the driver loses no row it was given. A power cut may lose those of the last minutes, since parts are made
@@ -30,6 +32,7 @@ from typing import Any
 
 from spillway.errors import RecordsWarning, RunError
 from spillway.files.durable import write_whole
+from spillway.records.placing import MOVES_SCHEMA, WAITS_SCHEMA, Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
 from spillway.records.row_log import WAITING_ROWS_MAX, RowLog
 from spillway.records.times import TIMES_SCHEMA, BatchTimes
@@ -46,9 +49,13 @@ class RunDirectory:
         self.path = path
         self._failing = False
         self._lock: int | None = None
+        self._progress = RowLog(path / "progress", PROGRESS_SCHEMA)
+        self._times = RowLog(path / "times", TIMES_SCHEMA)
+        self._moves = RowLog(path / "moves", MOVES_SCHEMA)
+        self._waits = RowLog(path / "waits", WAITS_SCHEMA)
+        self._logs = (self._progress, self._times, self._moves, self._waits)
         try:
-            self._progress = RowLog(path / "progress", PROGRESS_SCHEMA)
-            self._times = RowLog(path / "times", TIMES_SCHEMA)
+            self._progress.folder.mkdir(parents=True, exist_ok=True)  # its lock is there before its rows are
         except OSError as error:
             raise RunError(f"Run directory {path} cannot be made ({error.strerror}). Name another.") from error
         before = _drivers_before(path)
@@ -56,8 +63,8 @@ class RunDirectory:
         try:
             self._lock = _locked(path / "progress" / ".lock")
             self._write_manifest("running")
-            self._progress.tidy()
-            self._times.tidy()
+            for log in self._logs:
+                log.tidy()
         except OSError as error:
             raise RunError(
                 f"Run directory {path} cannot be written ({error.strerror}). Make room or name another."
@@ -71,13 +78,21 @@ class RunDirectory:
         """The same for where the time of batches went."""
         self._add(self._times, rows)
 
+    def add_moves(self, rows: Sequence[Moved]) -> None:
+        """The same for shards that have new owners."""
+        self._add(self._moves, rows)
+
+    def add_waits(self, rows: Sequence[Waited]) -> None:
+        """The same for hosts that batches waited for."""
+        self._add(self._waits, rows)
+
     def close(self, ended: str) -> None:
         """Write what waits and how the run ended, durably."""
-        self.add([])
-        self.add_times([])
+        for log in self._logs:
+            self._add(log, [])
         try:
-            self._progress.close()
-            self._times.close()
+            for log in self._logs:
+                log.close()
             self._write_manifest(ended)
         except OSError as error:
             self._warn(error)
@@ -85,7 +100,7 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def _add(self, log: RowLog, rows: Sequence[ShardProgress] | Sequence[BatchTimes]) -> None:
+    def _add(self, log: RowLog, rows: Sequence[Any]) -> None:
         try:
             if log.add(rows):
                 self._failing = False
@@ -105,8 +120,8 @@ class RunDirectory:
             )
 
     def _write_manifest(self, ended: str) -> None:
-        lost = {"records_lost": self._progress.lost} if self._progress.lost else {}
-        manifest = {**self._about, **lost, "ended": ended}
+        lost = sum(log.lost for log in self._logs)
+        manifest = {**self._about, **({"records_lost": lost} if lost else {}), "ended": ended}
         write_whole(self.path / "manifest.json", (json.dumps(manifest, indent=2) + "\n").encode())
 
 

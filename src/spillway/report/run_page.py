@@ -10,9 +10,19 @@ from typing import Any
 
 from spillway.backup.spread import OWN, total_max
 from spillway.records.progress import ShardProgress
-from spillway.records.reading import Life, Recorded, holes, life_of, read_progress, read_times
+from spillway.records.reading import (
+    Life,
+    Recorded,
+    holes,
+    life_of,
+    read_moves,
+    read_progress,
+    read_times,
+    read_waits,
+)
 from spillway.records.summary import summarise
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
+from spillway.report.hosts_part import hosts_part
 from spillway.report.page import Section, Value, page, table
 from spillway.report.time_spent import time_spent
 
@@ -37,6 +47,7 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
         [
             *missing,
             _operators(rows),
+            *hosts_part(rows, read_moves(path), read_waits(path)),
             *_promised(manifest),
             *_bounds(rows),
             _saved(rows),
