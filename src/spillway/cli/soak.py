@@ -1,12 +1,17 @@
-"""``spillway soak``: random fault schedules over random graphs, as many as there is time for."""
+"""``spillway soak``: random fault schedules over random graphs, or over real hosts, as many as there is time for."""
 
 import argparse
 import itertools
+import signal
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 
+from spillway.cli.numbers import count
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.clock import SystemClock
+from spillway.errors import SetupError
 from spillway.parallel import open_pool
 from spillway.soak.histories import Histories, live_some
 from spillway.soak.totals import Totals, soak
@@ -30,11 +35,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="instead: so many random histories of hosts and shards, against the rules of who owns a shard",
     )
+    parser.add_argument(
+        "--hosts",
+        type=count,
+        metavar="N",
+        help="instead: a cluster of so many hosts on this machine, 3 or more, whose processes are killed while a graph "
+        "runs there",
+    )
 
 
 def main(options: argparse.Namespace) -> int:
     if options.histories is not None:
         return _live(options)
+    if options.hosts is not None:
+        return _break_hosts(options)
     clock = SystemClock()
     started_s = told_s = clock.monotonic_s()
     told_broken = 0
@@ -93,6 +107,60 @@ def _live(options: argparse.Namespace) -> int:
             soft_wrap=True,
         )
     return 1 if totals.broken else 0
+
+
+def _break_hosts(options: argparse.Namespace) -> int:
+    from spillway.soak.host_histories import HOSTS_MIN, history
+    from spillway.soak.host_world import HostTotals, World
+
+    if options.hosts < HOSTS_MIN:
+        raise SetupError(f"Hosts are killed two at a time: --hosts wants {HOSTS_MIN} or more; got {options.hosts}.")
+    clock = SystemClock()
+    started_s = clock.monotonic_s()
+    totals = HostTotals()
+    # An interrupt leaves the world as an error would: the cluster ends, and what was found by then is told.
+    with _interruptible(), suppress(KeyboardInterrupt), World(options.hosts) as world:
+        for seed in itertools.count(options.seed):
+            verdict = world.live(history(seed, hosts=options.hosts))
+            totals.count(verdict)
+            said = "broken" if verdict.story else "kept"
+            PROGRESS.print(
+                f"History {seed}: {said} in {verdict.seconds:.0f} s; {verdict.history.sentence()}.",
+                soft_wrap=True,
+                markup=False,
+            )
+            if verdict.story:
+                PROGRESS.print(verdict.story, soft_wrap=True, markup=False)
+            done = totals.histories == options.schedules or clock.monotonic_s() > started_s + options.minutes * 60
+            if done or (totals.broken and not options.keep_going):
+                break
+    elapsed_s = clock.monotonic_s() - started_s
+    if options.json:
+        # asdict makes a Counter anew by counting the pairs of the old one.
+        told = asdict(replace(totals, faults=Counter())) | {"faults": dict(totals.faults)}
+        print_json({"first_seed": options.seed, "seconds": elapsed_s, **told})
+    else:
+        print_table("faults", ["faults", "times"], _most_first(totals.faults))
+        kept = f"{len(totals.broken):,} broke a promise" if totals.broken else "every promise was kept"
+        PEOPLE.print(
+            f"{totals.histories:,} histories of {options.hosts} hosts with {totals.moves:,} moves, "
+            f"{totals.handed_over:,} of them handed over, and {totals.recoveries:,} recoveries, in {elapsed_s:.0f} s; "
+            f"{kept}.",
+            soft_wrap=True,
+        )
+    return 1 if totals.broken else 0
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Take whatever asks for the end for an interrupt, also where the shell has interrupts ignored."""
+    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in asked}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _print(totals: Totals, elapsed_s: float, *, keep_going: bool) -> None:

@@ -1,0 +1,82 @@
+"""A driver from outside: told what to do, heard, and killed with all it started."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from spillway.state.folders import MEMORY_VARIABLE
+
+_WORDS_MAX = 4_000  # of a driver that ended
+
+
+class StuckError(Exception):
+    """A driver did not do what it should in time, or is gone."""
+
+
+class DriverProcess:
+    """A driver, by its lines."""
+
+    def __init__(self, master: str, *, memory: Path) -> None:
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "spillway.soak.host_driver", master],
+            env={**os.environ, "PYTHONPATH": path, MEMORY_VARIABLE: str(memory)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,  # so that its Java is killed with it, and an interrupt is not its to hear
+        )
+        self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def tell(self, what: str, **options: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            print(json.dumps({"what": what, **options}), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise StuckError(self._last_words()) from None
+
+    def next(self, *, seconds_max: float) -> dict[str, Any]:
+        """What it tells next."""
+        try:
+            event = self._events.get(timeout=max(seconds_max, 0.001))
+        except queue.Empty:
+            raise StuckError("the driver said nothing for too long") from None
+        if event["event"] == "gone":
+            raise StuckError(self._last_words())
+        return event
+
+    def kill(self) -> list[dict[str, Any]]:
+        """Kill it and all it started; returns what it had told and nobody has heard yet."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reading.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._log.close()
+        unheard = []
+        while not self._events.empty():
+            unheard.append(self._events.get())
+        return [event for event in unheard if event["event"] != "gone"]
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self._events.put(json.loads(line))
+        self._events.put({"event": "gone"})
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        return f"the driver has ended: {self._log.read()[-_WORDS_MAX:]}"

@@ -1,0 +1,316 @@
+"""A cluster and a driver on it, broken as histories say: many histories, one after the other, on the same hosts."""
+
+import json
+import shutil
+import tempfile
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from spillway.engine.epochs import memory_named
+from spillway.engine.owner_table import read_table
+from spillway.files.folders import open_folder
+from spillway.soak.host_graph import NAME, SINKS, outputs, undisturbed
+from spillway.soak.host_histories import BATCHES, Fault, History, Kind
+from spillway.soak.host_judge import Seen, judge, story_of
+from spillway.soak.host_process import DriverProcess, StuckError
+from spillway.spark.standalone import Cluster
+from spillway.state.folders import make_temporary
+
+HISTORY_S_MAX = 240.0
+"""How long a history may take before the run is taken for stuck."""
+
+_START_S_MAX = 120.0
+_HISTORIES_PER_DRIVER = 25
+_LOOK_S = 0.05
+_SERVERS_END_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of a history."""
+
+    history: History
+    story: str  # empty if every promise was kept
+    moves: int
+    handed_over: int
+    recoveries: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Life:
+    """One history under way."""
+
+    history: History
+    folder: Path
+    seen: Seen = field(default_factory=Seen)
+    driver: int = 0
+    told: list[str] = field(default_factory=list)  # what happened, for the story
+    away: dict[int, int | None] = field(
+        default_factory=dict
+    )  # hosts, and how many batches must be done for them to be back
+    ended: bool = False
+
+
+class World:
+    """Hosts, and a driver that runs the graph there; for the length of a ``with``."""
+
+    def __init__(self, hosts: int) -> None:
+        self._cluster = Cluster(hosts)
+        self._driver: DriverProcess | None = None
+        self._lived = 0
+
+    def __enter__(self) -> Self:
+        self._files = Path(tempfile.mkdtemp(prefix="spillway-soak-"))
+        self._memory = make_temporary("soak-", graph="a soak of hosts")
+        try:
+            self._wanted = undisturbed(self._files / "undisturbed", batches=BATCHES)
+            self._cluster.start()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._end_driver()
+        self._cluster.stop()
+        for folder in (self._files, self._memory):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    # -- one history --------------------------------------------------------------------------------------------------
+
+    def live(self, history: History) -> Verdict:
+        """Run the graph, do to the hosts what the history says, and judge what came of it; then all hosts are back."""
+        began_s = time.monotonic()
+        if self._lived % _HISTORIES_PER_DRIVER == 0:
+            self._end_driver()
+        self._have_driver(all_hosts=True)
+        life = _Life(history, self._files / f"history-{self._lived}")
+        self._lived += 1
+        try:
+            self._begin(life)
+            self._follow(life, until_s=time.monotonic() + HISTORY_S_MAX)
+        except StuckError as stuck:
+            life.seen.error = life.seen.error or str(stuck)
+            self._end_driver()
+        took_s = time.monotonic() - began_s
+        self._look_back(life)
+        broken = judge(life.seen, self._wanted, quiet=history.quiet)
+        self._restore(life)
+        shutil.rmtree(life.folder, ignore_errors=True)
+        hosts = len(self._cluster.hosts)
+        story = (
+            story_of(broken, history=history.sentence(), told=life.told, seed=history.seed, hosts=hosts)
+            if broken
+            else ""
+        )
+        handed = sum(move.handed_over for move in life.seen.moves)
+        return Verdict(
+            history=history,
+            story=story,
+            moves=len(life.seen.moves),
+            handed_over=handed,
+            recoveries=sum(row.recovered for row in life.seen.rows),
+            seconds=took_s,
+        )
+
+    def _begin(self, life: _Life) -> None:
+        assert self._driver is not None
+        options = {"batches": BATCHES, "delay_max_s": life.history.delay_max_s}
+        self._driver.tell("begin", folder=str(life.folder), **options)
+
+    def _follow(self, life: _Life, *, until_s: float) -> None:
+        faults = deque(life.history.faults)
+        while not life.ended:
+            assert self._driver is not None
+            self._take(life, self._driver.next(seconds_max=until_s - time.monotonic()))
+            self._strike_due(life, faults)
+            for host in [host for host, batch in life.away.items() if batch is not None and life.seen.batches >= batch]:
+                del life.away[host]
+                self._note(life, f"host {host} is back")
+                self._cluster.start_worker(host)
+
+    def _take(self, life: _Life, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "rows":
+                life.seen.take(event, driver=life.driver)
+                self._note(life, f"{life.seen.batches} batches are done")
+            case "ended":
+                life.ended, life.seen.error = True, event["error"]
+                for what in [*event.get("waits", ()), *event.get("troubles", ())]:
+                    self._note(life, what)
+            case _:
+                self._note(life, json.dumps(event))
+
+    def _note(self, life: _Life, what: str) -> None:
+        life.told.append(f"  {time.monotonic() % 1000:.2f} s: {what}")
+
+    # -- what is done to hosts ----------------------------------------------------------------------------------------
+
+    def _strike_due(self, life: _Life, faults: deque[Fault]) -> None:
+        while faults and not life.ended and life.seen.batches >= faults[0].batch:
+            self._strike(life, faults.popleft())
+
+    def _strike(self, life: _Life, fault: Fault) -> None:
+        time.sleep(fault.after_s)
+        self._note(life, fault.sentence())
+        cluster, host = self._cluster, fault.host
+        match fault.kind:
+            case Kind.EXECUTOR | Kind.WIPED:
+                self._kill_executor(life, host, wiped=fault.wiped)
+            case Kind.GONE:
+                self._take_away(life, fault, host)
+            case Kind.TWO_GONE:
+                self._take_away(life, fault, host)
+                # The other one is back sooner or later: the first may not be, and one more may go.
+                self._take_away(life, fault, fault.other, back_after=fault.back_after or 1)
+            case Kind.DRIVER | Kind.DRIVER_AND_HOST:
+                for event in self._end_driver():
+                    if event["event"] == "rows":
+                        self._take(life, event)
+                if fault.kind is Kind.DRIVER_AND_HOST:
+                    self._take_away(life, fault, host)
+                life.driver += 1
+                self._have_driver(all_hosts=False)
+                self._begin(life)
+            case Kind.PAUSED:
+                cluster.pause(host)
+                try:
+                    time.sleep(fault.paused_s)
+                finally:
+                    cluster.resume(host)
+            case Kind.DRAINED:
+                self._ask(life, "drain", host=cluster.hosts[host])
+            case Kind.MOVED | Kind.SOURCE_KILLED | Kind.TARGET_KILLED:
+                answer = self._ask(life, "move", operator=SINKS[fault.shard % 2], shard=fault.shard, other=fault.other)
+                struck = answer.get({Kind.SOURCE_KILLED: "source", Kind.TARGET_KILLED: "target"}.get(fault.kind, ""))
+                if struck is not None:
+                    time.sleep(fault.after_s / 2)
+                    self._kill_executor(life, cluster.hosts.index(struck), wiped=fault.wiped)
+
+    def _ask(self, life: _Life, what: str, **options: Any) -> dict[str, Any]:
+        """Ask the driver, and hear what it says first of other things."""
+        assert self._driver is not None
+        self._driver.tell(what, **options)
+        while True:
+            event = self._driver.next(seconds_max=_START_S_MAX)
+            self._take(life, event)
+            if event["event"] in ("asked", "refused"):
+                return event
+
+    def _kill_executor(self, life: _Life, host: int, *, wiped: bool) -> None:
+        if host in life.away:
+            return
+        self._cluster.kill_executor(host)
+        if wiped:
+            self._cluster.wipe_memory(host)
+
+    def _take_away(self, life: _Life, fault: Fault, host: int, *, back_after: int | None = None) -> None:
+        if host in life.away:
+            return
+        back_after = fault.back_after if back_after is None else back_after
+        self._cluster.kill_worker(host)
+        if fault.wiped:
+            self._cluster.wipe_memory(host)
+        life.away[host] = None if back_after is None else life.seen.batches + back_after
+
+    # -- drivers ------------------------------------------------------------------------------------------------------
+
+    def _have_driver(self, *, all_hosts: bool) -> None:
+        """Have a driver, to which all hosts show an executor if that is wanted."""
+        wanted = len(self._cluster.hosts)
+        if self._driver is None:
+            self._driver = DriverProcess(self._cluster.url, memory=self._memory)
+            self._driver.next(seconds_max=_START_S_MAX)
+        if all_hosts:
+            self._driver.tell("hosts", count=wanted, seconds_max=_START_S_MAX / 2)
+            event = self._driver.next(seconds_max=_START_S_MAX)
+            if len(event["hosts"]) != wanted:
+                raise StuckError(f"only {event['hosts']} are there")
+
+    def _end_driver(self) -> list[dict[str, Any]]:
+        """Kill the driver, if there is one; returns what it had told and nobody has heard yet."""
+        driver, self._driver = self._driver, None
+        return [] if driver is None else driver.kill()
+
+    # -- afterwards ---------------------------------------------------------------------------------------------------
+
+    def _look_back(self, life: _Life) -> None:
+        """What is left of the run."""
+        seen, out = life.seen, life.folder / "out"
+        if seen.error:
+            return
+        files = [path for path in out.glob("*/batch=*/*") if path.suffix != ".parquet"]
+        seen.strays = [str(path.relative_to(out)) for path in files]
+        if not files:
+            seen.outputs = outputs(out)
+        else:
+            seen.error = f"the output has files that are no part of it: {seen.strays}"
+        until_s = time.monotonic() + _SERVERS_END_S
+        while (servers := self._servers()) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        seen.servers = servers
+        seen.memory = self._foreign_memory(life)
+
+    def _servers(self) -> list[int]:
+        """The processes that hand memory over."""
+        found = [process for index in range(len(self._cluster.hosts)) for process in self._cluster.processes(index)]
+        return [process for process in found if b"hand_over_server" in _command(process)]
+
+    def _foreign_memory(self, life: _Life) -> list[str]:
+        """Memory of shards at hosts that do not own them."""
+        table = read_table(open_folder(str(life.folder / "backups"), NAME))
+        assert table is not None, "a run on several hosts notes who owns what"
+        foreign = []
+        for index, host in enumerate(self._cluster.hosts):
+            for path in sorted(self._cluster.memory_root(index).glob(f"*/{NAME}/*/*")):
+                named, rows = memory_named(path.name), table.rows[path.parent.name]
+                if named is not None and (rows[named.shard].host, rows[named.shard].epoch) != (host, named.epoch):
+                    foreign.append(f"{path.parent.name}/{path.name} at {host}")
+        return foreign
+
+    def _restore(self, life: _Life) -> None:
+        """All hosts are back, and nothing of the run is in their memory."""
+        for index in range(len(self._cluster.hosts)):
+            self._cluster.resume(index)
+        for host in life.away:
+            self._cluster.start_worker(host)
+        for index in range(len(self._cluster.hosts)):
+            self._cluster.wipe_memory(index)
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it has ended
+
+
+@dataclass(slots=True, kw_only=True)
+class HostTotals:
+    """What came of some histories."""
+
+    histories: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    moves: int = 0
+    handed_over: int = 0
+    recoveries: int = 0
+    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
+
+    def count(self, verdict: Verdict) -> None:
+        self.histories += 1
+        self.faults.update(str(fault.kind) for fault in verdict.history.faults)
+        self.moves += verdict.moves
+        self.handed_over += verdict.handed_over
+        self.recoveries += verdict.recoveries
+        if verdict.story:
+            self.broken[verdict.history.seed] = verdict.story
