@@ -1,12 +1,13 @@
-"""Write the figures of benches into docs/figures.md, from their records: ``python docs/make_figures.py DIRECTORY …``.
+"""Write the figures of benches into the pages of docs/, from records: ``python docs/make_figures.py DIRECTORY …``.
 
-A figure in the document stands between two comments, the first of which names the command that measured it:
+A figure in a page stands between two comments, the first of which names the command that measured it:
 
     <!-- bench wordcount --words zipf -->
     …
     <!-- end -->
 
 What is between them is replaced by what ``spillway bench show --markdown`` says of a directory that holds such a bench.
+A command has one place, on one page.
 """
 
 import re
@@ -14,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FIGURES = Path(__file__).with_name("figures.md")
+DOCS = Path(__file__).parent
 _BLOCK = r"(<!-- {command} -->\n)(.*?)(<!-- end -->)"
 
 
@@ -27,19 +28,30 @@ def shown(directory: str) -> tuple[str, str]:
     return command[1], told
 
 
-def with_figures(page: str, command: str, told: str) -> str:
-    """The page with the figures of one command in their place; refuses a command that the page does not name."""
+def with_figures(pages: dict[str, str], command: str, told: str) -> dict[str, str]:
+    """The pages with the figures of one command in their place; refuses a command that none of them names."""
     block = re.compile(_BLOCK.format(command=re.escape(command)), re.DOTALL)
-    if len(block.findall(page)) != 1:
-        raise SystemExit(f"{FIGURES.name} has no place '<!-- {command} -->' … '<!-- end -->', or several.")
-    return block.sub(lambda found: f"{found[1]}{told.rstrip()}\n{found[3]}", page)
+    found = [name for name, page in pages.items() for _ in block.findall(page)]
+    if len(found) != 1:
+        raise SystemExit(f"Of {', '.join(pages)} none has a place '<!-- {command} -->' … '<!-- end -->', or several.")
+    page = block.sub(lambda found: f"{found[1]}{told.rstrip()}\n{found[3]}", pages[found[0]])
+    return pages | {found[0]: page}
+
+
+def read_pages() -> dict[str, str]:
+    """The pages that figures may stand on, by name: all that are written by hand."""
+    pages = sorted(path for path in DOCS.glob("*.md") if path.name != "reference.md")
+    return {path.name: path.read_text(encoding="utf-8") for path in pages}
 
 
 def main(directories: list[str]) -> None:
-    page = FIGURES.read_text(encoding="utf-8")
+    before = read_pages()
+    pages = before
     for directory in directories:
-        page = with_figures(page, *shown(directory))
-    FIGURES.write_text(page, encoding="utf-8")
+        pages = with_figures(pages, *shown(directory))
+    for name, page in pages.items():
+        if page != before[name]:
+            (DOCS / name).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

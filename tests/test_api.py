@@ -81,6 +81,7 @@ def test_importing_it_loads_neither_spark_nor_models_nor_what_few_need() -> None
         "scipy.stats",
         "fsspec",
         "asyncio",
+        "pyarrow._flight",
         "pyarrow.parquet",
         "ssl",
         "spillway.spark",

@@ -26,7 +26,7 @@ WRITES_FILES = {
     # State is memory: it is mapped, lost with its machine, and nothing in it may wait for a disk.
     "state/memory.py": {"os.link", "os.replace"},
     # A batch put out is a folder, which takes the place of what an earlier attempt left.
-    "engine/parquet_folder.py": {"(hidden / name).rename", "hidden.rename"},
+    "engine/parquet_folder.py": {"(hidden / name).rename", "whole.rename"},
 }
 FILE_CALLS_OF_OS = {"fdatasync", "fsync", "link", "rename", "renames", "replace", "write"}
 FILE_CALLS = {"NamedTemporaryFile", "mkstemp", "new_file", "rename", "write_bytes", "write_text"}

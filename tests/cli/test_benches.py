@@ -126,6 +126,20 @@ def test_af(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert found["protecting_share"]["minibatch"] > found["protecting_share"]["none"]
 
 
+@pytest.mark.spark
+def test_hosts(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = ("--simulate", "20", "--shards-per-host", "10", "--losses", "1,3", "--tasks", "4,8", "--repetitions", "2")
+    found = ran(capsys, tmp_path / "hosts", "hosts", *size)
+    assert (found["simulated"]["hosts"], found["simulated"]["shards"]) == (20, 200)
+    assert found["simulated"]["changes"]["3 are lost"]["moves"] == 30
+    assert 0 < found["records"]["batch_bytes"] < 200_000 and found["records"]["batches_kept"] > 100
+    stages, extrapolated = found["stages"], found["stages"].pop("extrapolated")
+    assert [*stages] == ["free_s", "pinned_s", "naming_s"]
+    assert all([*of_sizes] == ["4", "8"] and min(of_sizes.values()) > 0 for of_sizes in stages.values())
+    assert extrapolated["tasks"] == 200
+    assert extrapolated["begin_s"] == pytest.approx(stages["free_s"]["8"] / 8 * 200)
+
+
 def test_one_bench_stands_beside_an_earlier_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, *STATE, "--directory", str(tmp_path / "before"))
     now = told(
@@ -160,6 +174,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
         (["wordcount", "--words", "rude"], "words is one of uniform, zipf; got 'rude'"),
         (["state", "--keys", ","], "keys must name one at least"),
         (["state", "--directory", "{file}/run"], "cannot be made (Not a directory)"),
+        (["hosts", "--simulate", "1"], "simulate is a number of hosts"),
         (["state", "--batches", "0"], "batches must be a whole number, 1 or more; got 0"),
     ):
         assert main(["bench", *(word.replace("{file}", str(file)) for word in words)]) == 1

@@ -2,7 +2,8 @@
 
 Every system runs on a thread of its own, which calls ``ended`` after each batch. The call returns when it is that
 system's turn to run the next one, so only one of them is ever at work. All run their first batch at once, since nobody
-measures a start. In every round another one comes first: none always follows the same one.
+measures a start. In every round another one comes first, and every other round goes backwards: none mostly follows the
+same one, with whose writes the disk may still be busy.
 
 A batch is measured from where its system's turn begins to the end of its work: it includes what its system does
 between two batches, such as noting that the one before is done.
@@ -90,8 +91,9 @@ class Turns:
 
 
 def _rotated(names: list[str], *, by: int) -> list[str]:
-    first = by % len(names)
-    return names[first:] + names[:first]
+    first = by // 2 % len(names)
+    rotated = names[first:] + names[:first]
+    return rotated[::-1] if by % 2 else rotated
 
 
 def wait_for_all(systems: Mapping[str, System], turns: Turns, *, looked: Callable[[], None] = lambda: None) -> None:

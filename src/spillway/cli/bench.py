@@ -14,6 +14,7 @@ from spillway.benches.af import Af
 from spillway.benches.batch import Batch
 from spillway.benches.bench import Bench, options_of, run_bench
 from spillway.benches.figures import compare, figures
+from spillway.benches.hosts import Hosts
 from spillway.benches.model import Model
 from spillway.benches.receiver import ReceiverBench
 from spillway.benches.state import State
@@ -30,7 +31,9 @@ from spillway.papers.af.workloads import MODES, WORKLOADS
 from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
 from spillway.records.bench import BenchRecords, make_directory, read_bench
 
-BENCHES: dict[str, type[Bench]] = {bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Batch, State, Model)}
+BENCHES: dict[str, type[Bench]] = {
+    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Batch, State, Model, Hosts)
+}
 
 SHOW = "the figures of an earlier bench, from its records"
 

@@ -183,6 +183,105 @@ def _batch(found: dict[str, Any]) -> Iterator[Told | str]:
     yield f"Ours over Spark's: {found['ratio']['ours_over_spark']:.2f}"
 
 
+def _hosts(found: dict[str, Any]) -> Iterator[Told | str]:
+    yield from _real_hosts(found["real"]) if "real" in found else _simulated_hosts(found)
+
+
+def _real_hosts(found: dict[str, Any]) -> Iterator[Told | str]:
+    yield Told(
+        "The same cores",
+        ["cluster", "ms a batch", "M tuples/s"],
+        [
+            [name, f"{1000 * batch_s:,.0f}", f"{found['tuples_per_s'][name] / 1e6:.3f}"]
+            for name, batch_s in found["batch_s"].items()
+        ],
+    )
+    least, most = found["pinning_ms_interval"]
+    yield f"Hops in {found['batches']:,} batches on three hosts: {found['hops']}"
+    yield f"Three hosts over one: {found['three_over_one']:.2f}"
+    yield (
+        f"Pinning costs a batch of two stages {found['pinning_ms']:.1f} ms ({least:.1f} to {most:.1f}), "
+        f"{found['pinning_ms_a_stage']:.1f} a stage."
+    )
+    yield Told(
+        "One shard, moved",
+        ["keys", "state", "handed over, ms", "recovered, ms"],
+        [
+            [
+                f"{handed['keys']:,}",
+                size(handed["bytes"]),
+                f"{1000 * handed['seconds']:,.0f}",
+                f"{1000 * recovered['seconds']:,.0f}",
+            ]
+            for handed, recovered in zip(found["moves"]["handed over"], found["moves"]["recovered"], strict=True)
+        ],
+    )
+
+
+def _simulated_hosts(found: dict[str, Any]) -> Iterator[Told | str]:
+    simulated, stages = found["simulated"], found["stages"]
+    changes = simulated["changes"]
+    yield Told(
+        f"{simulated['hosts']:,} hosts, {simulated['shards']:,} shards: what the driver decides before a batch",
+        ["what happens", "ms", "moves", "state", "most to one", "over mean", "fullest over mean"],
+        [
+            [
+                subject,
+                f"{1000 * decide_s:,.3f}",
+                *(
+                    [
+                        f"{changes[subject]['moves']:,}",
+                        size(changes[subject]["bytes"]),
+                        size(changes[subject]["one_host_bytes"]),
+                        f"{changes[subject]['moves_to_one_max_over_mean']:.2f}",
+                        f"{changes[subject]['shards_of_one_max_over_mean']:.3f}",
+                    ]
+                    if subject in changes
+                    else ["-"] * 5
+                ),
+            ]
+            for subject, decide_s in simulated["decide_s"].items()
+        ],
+    )
+    yield (
+        f"The table of owners is {size(simulated['table_bytes'])}, made durable in "
+        f"{1000 * simulated['table_write_s']:,.0f} ms at every change."
+    )
+    telling = simulated["telling"]
+    yield (
+        f"What a batch tells its tasks of owners: {size(telling['bytes'])}, put into words in "
+        f"{1000 * telling['tell_s']:,.0f} ms by the driver, read in {1000 * telling['read_s']:,.0f} ms by each Python "
+        f"worker. It goes along with every task: {size(telling['with_every_task_bytes'])} a batch. If each were told "
+        f"of its own shard alone, it would be {size(telling['own_alone_bytes'])}."
+    )
+    records = found["records"]
+    yield (
+        f"Records of a batch: {size(records['batch_bytes'])}, written in {1000 * records['write_s']:,.0f} ms; the last "
+        f"{records['batches_kept']:,.0f} batches are kept."
+    )
+    backups = simulated["backups"]
+    yield (
+        f"Backups, as the settings assume: {backups['files_per_s']:,.0f} files and {size(backups['bytes_per_s'])} a "
+        f"second, {size(backups['bytes_per_s_of_a_host'])} of each host; all state is {size(simulated['state_bytes'])}."
+    )
+    yield Told(
+        "Stages of tasks that do nothing, on Spark on this machine",
+        ["tasks", "ms a task", "pinned", "to name hosts, after a change"],
+        [
+            [f"{int(tasks):,}", *(f"{1000 * stages[part][tasks] / int(tasks):.2f}" for part in _STAGES)]
+            for tasks in stages["free_s"]
+        ],
+    )
+    all_of_them = stages["extrapolated"]
+    yield (
+        f"Extrapolated to {all_of_them['tasks']:,} tasks: {all_of_them['begin_s']:,.0f} s to begin them all, if this "
+        f"machine did; {all_of_them['host_s']:,.1f} s of a core of each host to read where the others are; "
+        f"{all_of_them['naming_s']:,.1f} s of the driver to name hosts after a change."
+    )
+
+
+_STAGES = ("free_s", "pinned_s", "naming_s")
+
 _TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
     "af": _af,
     "receiver": _receiver,
@@ -190,4 +289,5 @@ _TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
     "batch": _batch,
     "state": _state,
     "model": _model,
+    "hosts": _hosts,
 }
