@@ -18,6 +18,7 @@ from spillway.graph import (
     Approximate,
     Checkpoint,
     Console,
+    Contract,
     Decaying,
     Discard,
     Exact,
@@ -48,7 +49,7 @@ from spillway.graph.growing import files  # isort: skip
 if TYPE_CHECKING:
     from spillway import inject, model, san, score
     from spillway.receiver import Sender
-    from spillway.spark import Run, received, run, session, session_settings
+    from spillway.spark import Run, received, run, session, session_settings, verify
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ __all__ = [
     "Approximate",
     "Checkpoint",
     "Console",
+    "Contract",
     "Decaying",
     "Discard",
     "Exact",
@@ -102,13 +104,14 @@ __all__ = [
     "score",
     "session",
     "session_settings",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Load Spark only for those who run on it, and the receiver, models and campaigns for those who ask: the rest
     starts at once."""
-    if name in ("Run", "received", "run", "session", "session_settings"):
+    if name in ("Run", "received", "run", "session", "session_settings", "verify"):
         return getattr(import_module("spillway.spark"), name)
     if name == "Sender":
         return import_module("spillway.receiver").Sender

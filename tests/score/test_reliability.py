@@ -27,7 +27,11 @@ TUPLES = some.builds(
     time=some.one_of(some.integers(0, 8), some.just(None)),
 )
 TIMED = some.builds(
-    Tuple, stream=some.sampled_from(["a", "b", "c"]), seq=some.integers(0, 9), payload=PAYLOADS, time=some.integers(0, 9)
+    Tuple,
+    stream=some.sampled_from(["a", "b", "c"]),
+    seq=some.integers(0, 9),
+    payload=PAYLOADS,
+    time=some.integers(0, 9),
 )
 OUTPUTS = some.one_of(
     some.tuples(some.lists(TUPLES, max_size=12), some.lists(TUPLES, max_size=12)),

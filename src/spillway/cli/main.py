@@ -18,6 +18,7 @@ COMMANDS = {
     "send": "send items to a receiver",
     "inject": "break a pipeline on purpose, operator by operator, and see what each fault does to the answer",
     "score": "tell a campaign's metrics, computed anew from its records",
+    "verify": "say which reliability levels an output has, compared with what should have come",
     "model": "model what cannot be tried: months, rare faults, other rates, other protections",
     "profile": "measure what a model wants to know of an application's operators",
     "report": "make one HTML page of a run, a campaign, a model or a reproduction",

@@ -1,6 +1,7 @@
 """What the user declares: sources, streams, operators, protections, sinks. Frozen data, no engine."""
 
 from spillway.graph.checked import CheckedGraph
+from spillway.graph.contracts import Contract
 from spillway.graph.feeds import Feed, Generator, Trace
 from spillway.graph.graph import Graph
 from spillway.graph.growing import Files
@@ -14,6 +15,7 @@ __all__ = [
     "CheckedGraph",
     "Checkpoint",
     "Console",
+    "Contract",
     "Decaying",
     "Discard",
     "Exact",

@@ -177,9 +177,7 @@ class Reliability:
                 tightest="" if delay is None else f"Δτ {delay:.6g} s",
                 shown_by=no_delay,
             ),
-            Level(
-                name="DEFR", meaning="delay-free", holds=self.delay_free, tightest="", shown_by=("late", *no_delay)
-            ),
+            Level(name="DEFR", meaning="delay-free", holds=self.delay_free, tightest="", shown_by=("late", *no_delay)),
             Level(
                 name="IASO",
                 meaning="order in a stream",

@@ -1,7 +1,7 @@
 """Whether tuples of different streams came in the order of the ideal ones (IESO of seed 003, section 2.5).
 
-Theory. Walk the moments (one stream, one ideal time) in the order of ideal time, and keep the latest real time so far of
-the latest stream and of the latest other one. A moment is out of order with an earlier one of another stream if its
+Theory. Walk the moments (one stream, one ideal time) in the order of ideal time, and keep the latest real time so far
+of the latest stream and of the latest other one. A moment is out of order with an earlier one of another stream if its
 first tuple came no later than that; and moments of different streams at the same ideal time must have one real time.
 What was walked over is told by an ``Extent``, so that parts can be walked over at different places and joined after.
 """
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from spillway.score.reliability_parts import Found, Time
 from spillway.score.reliability_rows import Moments, gather
+from spillway.state.compiled import compiled
 
 Longs = npt.NDArray[np.int64]
 
@@ -86,7 +86,7 @@ def joined_extents(extents: Iterable[Extent], *, witnesses: int) -> Extent:
     return whole
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _walk(stream: Any, at: Any, least: Any, most: Any, pairs: Any) -> int:
     """Write pairs of rows that crossed, until there is no room; returns how many."""
     count = 0

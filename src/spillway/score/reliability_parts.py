@@ -32,6 +32,7 @@ class Found:
     other_stream: str | None = None
     other_seq: int | None = None
     other_time: Time | None = None
+    payload: str = ""  # what is in it, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,14 @@ class Part:
         fields: dict[str, Any] = json.loads(text)
         fields["closed"] = Closed(**fields["closed"])
         fields["found"] = tuple(Found(**found) for found in fields["found"])
-        fields["edges"] = tuple(
-            StreamPart(**{k: tuple(v) if isinstance(v, list) else v for k, v in edge.items()})
-            for edge in fields["edges"]
-        )
+        fields["edges"] = tuple(_stream_part(edge) for edge in fields["edges"])
         return cls(**fields)
+
+
+def _stream_part(fields: dict[str, Any]) -> StreamPart:
+    for name in ("first", "last"):
+        fields[name] = None if fields[name] is None else tuple(fields[name])
+    return StreamPart(**fields)
 
 
 KINDS = (
@@ -144,9 +148,7 @@ def _join(a: Part, b: Part, witnesses: int) -> Part:
     )
 
 
-def _edges(
-    a: tuple[StreamPart, ...], b: tuple[StreamPart, ...]
-) -> tuple[tuple[StreamPart, ...], tuple[Found, ...]]:
+def _edges(a: tuple[StreamPart, ...], b: tuple[StreamPart, ...]) -> tuple[tuple[StreamPart, ...], tuple[Found, ...]]:
     if not a or not b or a[-1].stream != b[0].stream:
         return a + b, ()
     left, right = a[-1], b[0]

@@ -7,6 +7,7 @@ then hold the ideal ones first and the real ones after them, by time, and pair o
 Payloads come as columns of whole numbers that are equal where the payloads are. The caller makes sure of that.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,9 @@ from spillway.score.reliability_parts import Closed, Found, Part, StreamPart, Ti
 Longs = npt.NDArray[np.int64]
 Times = npt.NDArray[Any]  # int64 or float64
 Mask = npt.NDArray[np.bool_]
+
+Tell = Callable[[int | None, int | None], str]
+"""What is in an ideal row, a real one, or in how far the two differ, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class _Matched:
 
     rows: Rows
     order: Longs  # sorted positions -> rows
+    number: Longs  # the first sorted position of a row's number
     real: Mask  # and below: by sorted position
     correct: Mask  # real rows only
     partner: Longs  # the sorted position of a correct row's ideal one
@@ -74,11 +79,13 @@ class _Pairs:
     delay: Times = field(default_factory=lambda: np.zeros(0))  # of those with both times
 
 
-def summarise(rows: Rows, *, witnesses: int, between: bool) -> tuple[Part, Moments | None]:
+def summarise(
+    rows: Rows, *, witnesses: int, between: bool, tell: Tell = lambda ideal, real: ""
+) -> tuple[Part, Moments | None]:
     """What these rows say, and, if there are times and it is asked for, the moments to compare streams by."""
     matched = _match(rows)
     pairs = _pairs(matched)
-    found = _losses(matched, witnesses)
+    found = _losses(matched, witnesses, tell)
     real_only = rows.real & ~rows.numbered
     found += [
         Found(kind="unnumbered", stream=rows.names[rows.stream[row]], seq=None)
@@ -121,7 +128,7 @@ def _match(rows: Rows) -> _Matched:
     ranked = np.arange(len(order)) - start - np.where(real, ideals, 0)
     correct = real & (ranked < ideals)
     lost = ~real & (ranked >= length - ideals)
-    lost_of_number = _runs(same_number, lost)[2]
+    number, _, lost_of_number = _runs(same_number, lost)
     wrong = real & ~correct
     repeated = wrong & (ideals > 0)
     altered = wrong & ~repeated & (lost_of_number > 0)
@@ -129,6 +136,7 @@ def _match(rows: Rows) -> _Matched:
     return _Matched(
         rows=rows,
         order=order,
+        number=number,
         real=real,
         correct=correct,
         partner=start + ranked,
@@ -142,9 +150,7 @@ def _match(rows: Rows) -> _Matched:
 
 def _sorted(rows: Rows) -> Longs:
     """Rows with a number by stream, number, payload, side and time."""
-    numbered = np.concatenate(
-        [np.flatnonzero(~rows.real & rows.numbered), np.flatnonzero(rows.real & rows.numbered)]
-    )
+    numbered = np.concatenate([np.flatnonzero(~rows.real & rows.numbered), np.flatnonzero(rows.real & rows.numbered)])
     if len(rows.names) > 1:
         order = numbered[np.lexsort((rows.seq[numbered], rows.stream[numbered]))]
     else:
@@ -195,13 +201,24 @@ def _pairs(matched: _Matched) -> _Pairs:
     )
 
 
-def _losses(matched: _Matched, witnesses: int) -> list[Found]:
-    rows = matched.rows
-    return [
-        Found(kind=kind, stream=rows.names[rows.stream[row]], seq=int(rows.seq[row]))
-        for kind in ("missing", "altered", "extra", "repeated")
-        for row in matched.order[np.flatnonzero(getattr(matched, kind))[:witnesses]]
-    ]
+def _losses(matched: _Matched, witnesses: int, tell: Tell) -> list[Found]:
+    rows, found = matched.rows, []
+    for kind in ("missing", "altered", "extra", "repeated"):
+        for position in np.flatnonzero(getattr(matched, kind))[:witnesses]:
+            row = int(matched.order[position])
+            ideal, real = (row, None) if kind == "missing" else (None, row)
+            if kind == "altered":
+                before = np.flatnonzero(matched.lost & (matched.number == matched.number[position]))
+                ideal = int(matched.order[before[0]])
+            found.append(
+                Found(
+                    kind=kind,
+                    stream=rows.names[rows.stream[row]],
+                    seq=int(rows.seq[row]),
+                    payload=tell(ideal, real),
+                )
+            )
+    return found
 
 
 def _delays(rows: Rows, pairs: _Pairs, witnesses: int) -> list[Found]:
@@ -239,9 +256,7 @@ def _latest(delay: Times, count: int) -> Longs:
     return places[np.argsort(-delay[places], kind="stable")][:count]
 
 
-def _streams(
-    matched: _Matched, pairs: _Pairs, witnesses: int
-) -> tuple[tuple[StreamPart, ...], Closed, list[Found]]:
+def _streams(matched: _Matched, pairs: _Pairs, witnesses: int) -> tuple[tuple[StreamPart, ...], Closed, list[Found]]:
     """The first and the last stream, which may go on in other parts, the others closed, and breaks of order."""
     rows = matched.rows
     count = len(rows.names)

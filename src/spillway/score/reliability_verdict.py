@@ -1,18 +1,13 @@
 """What all parts together say, in the words and units that people read."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from spillway.errors import InputError
 from spillway.score.reliability import Columns, Reliability, Witness
 from spillway.score.reliability_between import Extent
 from spillway.score.reliability_parts import Found, Part, Time
 
-_WITH_PAYLOAD = ("missing", "altered", "extra", "repeated")
 _VALUE_LENGTH_MAX = 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,13 +42,8 @@ def concluded(
     *,
     scale: Scale | None,
     columns: Columns,
-    compared: Sequence[str],
-    rows: tuple[pa.Table, pa.Table],
 ) -> Reliability:
-    """The verdict, from the joined parts; ``rows`` are those of both tables that have a witness's number.
-
-    Without a ``scale`` there are no times.
-    """
+    """The verdict, from the joined parts; without a ``scale`` there are no times."""
     if part.unnumbered_ideal:
         raise InputError(
             f"{part.unnumbered_ideal:,} of {part.ideal:,} rows of the ideal table have no {columns.seq!r}, so nothing "
@@ -83,16 +73,11 @@ def concluded(
                 kind=each.kind,
                 stream=each.stream,
                 seq=each.seq,
-                said=_said(each, scale or Scale()) + _payload(each, columns, compared, rows),
+                said=_said(each, scale or Scale()) + (f": {each.payload}." if each.payload else "."),
             )
             for each in found
         ),
     )
-
-
-def wanted_seqs(part: Part) -> list[int]:
-    """The numbers of witnesses whose payloads should be shown."""
-    return sorted({each.seq for each in part.found if each.kind in _WITH_PAYLOAD and each.seq is not None})
 
 
 def _said(found: Found, scale: Scale) -> str:
@@ -127,43 +112,7 @@ def _said(found: Found, scale: Scale) -> str:
             return f"{who} came {came(found.time)}, tuple {other} {came(found.other_time)}: ideally the other way"
 
 
-def _payload(
-    found: Found, columns: Columns, compared: Sequence[str], rows: tuple[pa.Table, pa.Table]
-) -> str:
-    if found.kind not in _WITH_PAYLOAD:
-        return "."
-    ideal, real = (_rows_of(found, columns, compared, table) for table in rows)
-    if found.kind == "altered":
-        wrong = next((row for row in real if row not in ideal), None)
-        lost = next((row for row in ideal if row not in real), None)
-        if wrong is None or lost is None:
-            return "."
-        differing = [name for name, a, b in zip(compared, lost, wrong, strict=True) if a != b]
-        told = [f"{n} is {wrong[compared.index(n)]}, ideally {lost[compared.index(n)]}" for n in differing]
-        return f": {'; '.join(told)}."
-    kept, others = (ideal, real) if found.kind == "missing" else (real, ideal)
-    row = next((row for row in kept if found.kind == "repeated" or row not in others), None)
-    return "." if not row else ": " + ", ".join(f"{n} {v}" for n, v in zip(compared, row, strict=True)) + "."
-
-
-def _rows_of(found: Found, columns: Columns, compared: Sequence[str], table: pa.Table) -> list[tuple[str, ...]]:
-    """The payloads, as text, of the rows with a witness's number and stream."""
-    mine = table.filter(pc.equal(table[columns.seq], pa.scalar(found.seq, table[columns.seq].type)))
-    if columns.stream is not None:
-        mine = mine.filter(pa.array([text_of(value) == found.stream for value in mine[columns.stream].to_pylist()], pa.bool_()))
-    payloads = zip(*([_shown(value) for value in mine[name].to_pylist()] for name in compared), strict=True)
-    return list(payloads) if compared else [() for _ in range(mine.num_rows)]
-
-
-def text_of(stream: object) -> str | None:
-    """The name of a stream, as both comparisons know it.
-
-    >>> text_of(None), text_of(3), text_of(True), text_of("a")
-    (None, '3', 'true', 'a')
-    """
-    return None if stream is None else str(stream).lower() if isinstance(stream, bool) else str(stream)
-
-
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value for people."""
     text = "nothing" if value is None else repr(value) if isinstance(value, str | bytes) else str(value)
     return text if len(text) <= _VALUE_LENGTH_MAX else text[: _VALUE_LENGTH_MAX - 1] + "…"
