@@ -1,5 +1,6 @@
 """A graph under Coordinated on Spark: it goes back by itself, and what cuts that short, the next run finishes."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from tests.local.test_rewinding import rows_of, to_files
 
 import spillway as sw
 from spillway.backup import Step
+from spillway.cli.main import main
+from spillway.engine import sending_back
 from spillway.engine.outlets import Outlets
 from spillway.engine.rewinding import Rewinding
 from spillway.errors import GraphError, RunError
@@ -148,6 +151,34 @@ def test_who_is_stopped_and_loses_memory_goes_back_when_resumed(spark: Any, tmp_
     with start(graph, spark, tmp_path, {}) as run:
         run.wait()
         assert [(one.committed, one.to) for one in run.rewinds()] == [(4, 2)]
+    assert written(tmp_path) == quiet(counted)
+
+
+def test_a_stopped_run_is_sent_back_by_hand(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = to_files(counted(EVERY_THREE), tmp_path)
+    with start(graph, spark, tmp_path, {}) as run:
+        run.wait()
+    directory = str(tmp_path / "run")
+
+    def told(*arguments: str) -> Any:
+        capsys.readouterr()
+        status = main(["rewind", directory, "--json", *arguments])
+        return status, json.loads(capsys.readouterr().out)
+
+    status, listed = told()
+    assert status == 0 and listed["committed"] == 11 and listed["checkpoints"][-2:] == [8, 11]
+    assert told("--to", "4")[1]["error"].startswith("Graph 'counted' cannot be sent back to batch 4.")
+    assert told("--to", "8") == (0, {"from": 11, "sinks_left_alone": [], "to": 8})
+    assert not (tmp_path / "out" / "batch=9").exists()
+    # Cut short, it is unfinished: whoever comes next finishes it, and no batch after it can be gone to.
+    with monkeypatch.context() as patched:
+        patched.setattr(sending_back, "forget_batches", die)
+        assert main(["rewind", directory, "--to", "8"]) == 1
+    with start(graph, spark, tmp_path, {}) as run:
+        run.wait()
+        assert [row.batch for row in run.records() if row.shard == 0] == [9, 10, 11]
     assert written(tmp_path) == quiet(counted)
 
 

@@ -137,6 +137,8 @@ class Run:
                     graph=self._graph.name,
                     drawing=graph.draw(),
                     backups=backups or "",
+                    checkpoint=self._places.resumes_from,
+                    sinks={name: exit.sink.about() for name, exit in self._graph.exits.items()},
                     promises=promises(self._graph).as_json(),
                     rescaled=[change.as_json() for change in self.rescaled],
                 )
