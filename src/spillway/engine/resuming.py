@@ -57,11 +57,13 @@ def check_resumable(
     batch: int,
     rescale: bool = False,
     owners: bool = False,
+    rewound: bool = False,
 ) -> None:
     """Refuse to run ``graph`` from ``batch`` on with state it cannot go on with, in words.
 
     With ``rescale`` the number of shards may be another, and nothing else (see ``engine.rescaling``). ``owners`` says
     whether the run knows who owns the shards, and so in which epoch each is: otherwise all must be in their first.
+    ``rewound`` says that the job was sent back to just before ``batch``: backups of later ones are no longer counted.
     """
     operators = [node for node in graph.operators.values() if isinstance(node, Operator) and node.stateful]
     found = set()
@@ -80,7 +82,7 @@ def check_resumable(
                 f"backups in {open_folder(backups or '', graph.name, operator.name).place} say so, and nothing here "
                 f"says where they are now. Resume it on Spark, with the folders it had."
             )
-        _check_backups(before, operator, saved, backups=backups, batch=batch)
+        _check_backups(before, operator, saved, backups=backups, batch=batch, rewound=rewound)
         if folders or saved:
             found.add(operator.name)
     if batch > 0:
@@ -124,8 +126,30 @@ def shards_found(graph: CheckedGraph, operator: Operator, *, state: Path | None,
     return max(saved, key=lambda shard: shard.batch).shards if saved else None
 
 
+def manifests_that_count(graph: str, operator: str, *, shards: int, backups: str) -> list[Manifest | None]:
+    """The newest manifest of each shard of an operator, as its owner left it; None where there is none."""
+    newest: dict[int, _Saved] = {}
+    for found in _saved(backups, graph, operator):
+        known = newest.get(found.shard)
+        if found.shards == shards and not found.manifest.inherits:
+            newest[found.shard] = found if known is None or found.epoch > known.epoch else known
+    return [newest[shard].manifest if shard in newest else None for shard in range(shards)]
+
+
+def operators_found(graph: str, *, backups: str) -> dict[str, int]:
+    """The operators that have backups, and how many shards those are of that count."""
+    found = {}
+    for operator in _entries(open_folder(backups, graph)):
+        saved = list(_saved(backups, graph, operator))
+        if saved:
+            division = read_division(open_folder(backups, graph, operator))
+            newest = max(saved, key=lambda shard: shard.batch)
+            found[operator] = newest.shards if division is None else division.shards
+    return found
+
+
 def _check_backups(
-    graph: CheckedGraph, operator: Operator, saved: list[_Saved], *, backups: str | None, batch: int
+    graph: CheckedGraph, operator: Operator, saved: list[_Saved], *, backups: str | None, batch: int, rewound: bool
 ) -> None:
     shards = graph.shards_of(operator.name)
     ours = [shard for shard in saved if shard.shards == shards]
@@ -137,7 +161,7 @@ def _check_backups(
     place = open_folder(backups, graph.name, operator.name).place
     newest = max(looked_at, key=lambda shard: shard.batch)
     # The first batch may have been begun before and be run again, but not by another number of shards.
-    if newest.batch > batch or (not ours and batch == 0 and newest.batch >= 0):
+    if (newest.batch > batch and not rewound) or (not ours and batch == 0 and newest.batch >= 0):
         raise BackupError(
             f"Backups in {place} belong to an earlier run of graph {graph.name!r}: operator {operator.name!r} has "
             f"{newest.shards} shards there, up to batch {newest.batch}, and this run begins at batch {batch}. Resume "
@@ -161,7 +185,7 @@ def _check_name(
         strays += [(name, str(state / graph.name)) for name in names if _memory(state, graph, name)]
     if backups is not None and operator.protect.keeps_backups:
         folder = open_folder(backups, graph.name)
-        strays += [(name, folder.place) for name in _entries(folder) if any(_saved(backups, graph, name))]
+        strays += [(name, folder.place) for name in _entries(folder) if any(_saved(backups, graph.name, name))]
     for name, place in strays:
         if name in graph.operators and graph.operators[name].stateful:
             continue
@@ -186,16 +210,16 @@ def _backups(backups: str | None, graph: CheckedGraph, operator: Operator) -> li
     if backups is None:
         return []
     division = _division(graph, operator, state=None, backups=backups)
-    saved = _saved(backups, graph, operator.name)
+    saved = _saved(backups, graph.name, operator.name)
     return [one for one in saved if division is None or one.shards == division.shards]
 
 
-def _saved(backups: str, graph: CheckedGraph, operator: str) -> Iterator[_Saved]:
-    for name in _entries(open_folder(backups, graph.name, operator)):
+def _saved(backups: str, graph: str, operator: str) -> Iterator[_Saved]:
+    for name in _entries(open_folder(backups, graph, operator)):
         named = backups_named(name)
         if named is None:
             continue
-        files = open_folder(backups, graph.name, operator, name)
+        files = open_folder(backups, graph, operator, name)
         try:
             manifest = find_newest(files)
         except (ForeignBackupError, NewerFormatError):

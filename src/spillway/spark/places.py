@@ -47,6 +47,11 @@ class Places:
         self._leave = weakref.finalize(self, _remove, temporary)
 
     @property
+    def resumes_from(self) -> str:
+        """The checkpoint, if another run may resume from it."""
+        return self._resumes_from
+
+    @property
     def temporary(self) -> bool:
         """Whether the state is, and is still there."""
         return not self._keeps_state and self._leave.alive
