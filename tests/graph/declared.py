@@ -26,6 +26,7 @@ class Step:
     key: tuple[str, ...] = ()
     shards: int | None = None
     delay_max: timedelta | None = None
+    delay_min: timedelta = timedelta(0)
     protect: Protection = field(default_factory=Nothing)
     stateful: bool = False
     windowing: Windowing | None = None

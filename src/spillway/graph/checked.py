@@ -1,7 +1,7 @@
 """A graph that was found well-formed, frozen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -25,11 +25,24 @@ class CheckedGraph:
     schemas: Mapping[Stream, pa.Schema]
     order: tuple[str, ...]  # operators, every one after those it reads from
     delay_max: timedelta = DELAY_MAX
+    delays: Mapping[Stream, timedelta] = field(default_factory=dict)  # of streams that have a limit of their own
 
     def delay_max_of(self, operator: str) -> timedelta:
-        """How late the output of an operator may be while a host is gone."""
+        """How late the output of an operator may be while a host is gone: by its own word, or by its streams'."""
         own = self.operators[operator].delay_max
-        return self.delay_max if own is None else own
+        streams = [self.delays.get(Stream(operator, port)) for port in self.operators[operator].outputs]
+        return min([self.delay_max if own is None else own, *(late for late in streams if late is not None)])
+
+    def upstream(self, node: str) -> set[str]:
+        """Everything whose tuples, or what became of them, can reach a node, feedback included."""
+        found: set[str] = set()
+        waiting = [node]
+        while waiting:
+            name = waiting.pop()
+            new = {edge.stream.node for edge in self.edges if edge.node == name} - found
+            found |= new
+            waiting += new
+        return found
 
     def shards_of(self, operator: str) -> int:
         """How many: as declared, or as the graph has by default if there is a key; otherwise one."""

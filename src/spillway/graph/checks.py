@@ -1,8 +1,15 @@
 """Whether a graph is well-formed (seed 003, section 2.3), said before anything runs.
 
-1. Every input port has exactly one stream. 2. Every output port has at least one. 3. Schemas match along streams.
-4. Sources and sinks are joined only through operators or directly, never sink to sink. Beyond the paper: names are
-known, keys exist and can be hashed, cycles lead only through feedback.
+1. Every input port has exactly one stream (``_check_ports``).
+2. Every output port has at least one (``_check_ports``; ``Graph.add`` refuses an operator without any).
+3. Schemas match along streams: an operator is given those that come and refuses what does not fit
+   (``Declaration.output_schemas``, asked by ``_schemas``); keys and windows find their columns (``_check_operator``).
+4. The outside world is not joined to itself: nothing leads into a source or out of a sink, which have no such ports
+   (``_check_ends``). A source that leads straight to a sink is allowed here, as a graph that copies.
+5. Delays are reasonable: no operator, and no path, is allowed less than it takes at least (``lateness.check_delays``).
+
+Beyond the paper: names are known, keys can be hashed, cycles lead only through feedback (``_order``,
+``_check_feedback``), and contracts of sinks can be kept (``keeping.check_contracts``).
 """
 
 import math
@@ -16,6 +23,8 @@ from spillway.given import check_whole
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ
+from spillway.graph.keeping import check_contracts
+from spillway.graph.lateness import check_delays
 from spillway.graph.nodes import Drawn, Edge, Exit, Source, Stream
 
 
@@ -39,7 +48,7 @@ def check(graph: Drawn) -> CheckedGraph:
     schemas = _schemas(graph.edges, sources, operators, order)
     for name in order:
         _check_operator(operators[name], graph.edges, schemas)
-    return CheckedGraph(
+    checked = CheckedGraph(
         name=graph.name,
         shards=graph.shards,
         delay_max=graph.delay_max,
@@ -49,7 +58,18 @@ def check(graph: Drawn) -> CheckedGraph:
         edges=graph.edges,
         schemas=MappingProxyType(schemas),
         order=tuple(order),
+        delays=MappingProxyType(dict(graph.delays)),
     )
+    _check_limits(checked)
+    check_delays(checked)
+    check_contracts(checked)
+    return checked
+
+
+def _check_limits(graph: CheckedGraph) -> None:
+    for stream in graph.delays:
+        if stream not in graph.schemas:
+            raise GraphError(f"Stream {stream} was given a delay_max, and nothing in the graph writes it.")
 
 
 def _check_ends(edges: tuple[Edge, ...], outputs: set[Stream], inputs: set[tuple[str, str]]) -> None:

@@ -1,4 +1,8 @@
-"""What is promised of what leaves a graph: reliability levels of seed 003 (section 2.5), declared on a sink."""
+"""What is promised of what leaves a graph: reliability levels of seed 003 (section 2.5), declared on a sink.
+
+Whether it can be kept is found from what is declared upstream: every protection, and every source, has a ``Guarantee``
+(``graph.keeping`` asks for it). Whether it was kept is told from the output (``score.reliability_contract``).
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,3 +46,19 @@ class Contract:
         asked += [] if self.delay_max is None else [f"at most {self.delay_max.total_seconds():g} s late"]
         asked += {"stream": ["in order in a stream"], "between": ["in order between streams"]}.get(self.order or "", [])
         return ", ".join(asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """What a protection or a source keeps of a contract through any failure of memory, and why, in one line."""
+
+    lossless: bool
+    order: Order | None = "stream"
+    why: str
+    instead: str = ""  # what to use where this is not enough
+
+    def keeps(self) -> str:
+        """In words."""
+        kept = ["lossless"] if self.lossless else []
+        kept += {"stream": ["order in a stream"], "between": ["order between streams"]}.get(self.order or "", [])
+        return ", ".join(kept) or "nothing"

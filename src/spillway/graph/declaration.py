@@ -51,6 +51,10 @@ class Declaration(Protocol):
         """How late its output may be while a host is gone; None for what the graph says."""
 
     @property
+    def delay_min(self) -> timedelta:
+        """The least time in which it can be done with a tuple, wherever it runs."""
+
+    @property
     def stateful(self) -> bool: ...
 
     @property

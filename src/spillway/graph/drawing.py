@@ -57,7 +57,8 @@ def _label(node: Node) -> list[str]:
     if isinstance(node, Source):
         return [node.name, f"source {type(node.data).__name__}"]
     if isinstance(node, Exit):
-        return [node.name, f"sink {node.sink.describe()}"]
+        promised = [] if node.contract is None else [node.contract.describe()]
+        return [node.name, f"sink {node.sink.describe()}", *promised]
     label = [node.name, type(node).__name__]
     if node.key:
         label.append(f"by {', '.join(node.key)}")

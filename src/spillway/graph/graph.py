@@ -15,6 +15,7 @@ from spillway.errors import GraphError
 from spillway.given import check_name, check_whole
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.checks import check
+from spillway.graph.contracts import Contract
 from spillway.graph.declaration import Declaration
 from spillway.graph.delays import DELAY_MAX, check_delay
 from spillway.graph.drawing import draw_mermaid, draw_text
@@ -47,6 +48,7 @@ class Graph:
         self.protect = protect
         self._nodes: dict[str, Node] = {}
         self._edges: list[Edge] = []
+        self._delays: dict[Stream, timedelta] = {}
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -55,6 +57,11 @@ class Graph:
     @property
     def edges(self) -> tuple[Edge, ...]:
         return tuple(self._edges)
+
+    @property
+    def delays(self) -> Mapping[Stream, timedelta]:
+        """How late tuples of a stream may be, where that was said."""
+        return MappingProxyType(self._delays)
 
     def source(self, name: str, data: Any, *, seq: str = SEQ) -> Stream:
         """Let tuples in from a trace, a generator, files of a folder that grows, or any streaming DataFrame.
@@ -105,12 +112,14 @@ class Graph:
             )
         return Stream(operator.name, port)
 
-    def sink(self, name: str, stream: Stream, sink: Sink) -> None:
-        """Let a stream out."""
+    def sink(self, name: str, stream: Stream, sink: Sink, *, contract: Contract | None = None) -> None:
+        """Let a stream out; with a contract, the graph is refused if what is declared upstream cannot keep it."""
         _check_stream(name, stream)
         if not isinstance(sink, Sink):
             raise GraphError(f"Sink {name!r}: a sink such as Parquet(folder) is wanted; got {type(sink).__name__}.")
-        self._enter(Exit(name, sink))
+        if contract is not None and not isinstance(contract, Contract):
+            raise GraphError(f"Sink {name!r}: contract is a Contract(...); got {type(contract).__name__}.")
+        self._enter(Exit(name, sink, contract))
         self.connect(stream, name, "in")
 
     def connect(self, stream: Stream, node: str, port: str, *, feedback: bool = False, durable: bool = False) -> None:
@@ -123,6 +132,12 @@ class Graph:
         if durable and not feedback:
             raise GraphError(f"Stream {stream} to {node!r}: only feedback can be durable; other tuples are read again.")
         self._edges.append(Edge(stream, node, port, feedback, durable))
+
+    def limit(self, stream: Stream, *, delay_max: timedelta) -> None:
+        """Say how late tuples of a stream may be: whoever makes them waits for a host that is gone no longer."""
+        _check_stream(self.name, stream)
+        check_delay(f"Stream {stream}", delay_max)
+        self._delays[stream] = delay_max
 
     def checked(self) -> CheckedGraph:
         """The frozen graph, or a GraphError that names what is wrong."""

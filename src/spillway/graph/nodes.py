@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from spillway.graph.contracts import Contract, Guarantee
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, Feed, Piece, open_piece
 from spillway.graph.growing import Files, TakenFile
@@ -53,6 +54,12 @@ class Source:
     def files(self) -> Files | None:
         return self.data if isinstance(self.data, Files) else None
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """What of a contract it keeps: everything if it can be read again, as all do that do not say otherwise."""
+        found = getattr(self.data, "guarantee", None)
+        return found if isinstance(found, Guarantee) else Guarantee(lossless=True, why="it can be read again")
+
     def now(self) -> Feed | None:
         """What there is to read at this time, as a feed; None if only Spark can read it."""
         return self.feed if self.files is None else self.files.now()
@@ -77,6 +84,7 @@ class Exit:
 
     name: str
     sink: Sink
+    contract: Contract | None = None
 
 
 Node = Source | Declaration | Exit
@@ -88,6 +96,9 @@ class Drawn(Protocol):
     name: str
     shards: int
     delay_max: timedelta
+
+    @property
+    def delays(self) -> Mapping[Stream, timedelta]: ...
 
     @property
     def nodes(self) -> Mapping[str, Node]: ...

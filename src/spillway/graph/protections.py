@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from spillway.errors import GraphError
 from spillway.given import check_whole
+from spillway.graph.contracts import Guarantee
 from spillway.graph.spelling import Spelling, interval, said, whole
 
 
@@ -58,6 +59,20 @@ class Protection:
         """What may be lost on purpose. Where nothing is known of what can be lost, nothing is allowed either."""
         return Allowed()
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """What of a contract it keeps. Batches are committed in order, so that no protection breaks that in a stream;
+        the tuples of one batch have one time, so that none keeps it between streams."""
+        return Guarantee(lossless=self.loses_nothing, why=self.why, instead="" if self.loses_nothing else self.instead)
+
+    @property
+    def why(self) -> str:
+        """Why it loses nothing, or something, in one line."""
+        return "a recovery gives back everything" if self.loses_nothing else "a recovery may lack what came last"
+
+    instead: ClassVar[str] = "Exact(), or Coordinated(batches=…) on the graph"
+    """What to use where something may not be lost."""
+
     def describe(self) -> str:
         return type(self).__name__
 
@@ -71,6 +86,10 @@ class Nothing(Protection):
     @property
     def keeps_backups(self) -> bool:
         return False
+
+    @property
+    def why(self) -> str:
+        return "nothing is backed up: after losing memory it starts empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +127,10 @@ class Checkpoint(Protection):
     def every_s(self) -> float:
         """The interval in seconds, or 0 if it is one of tuples."""
         return self.every.total_seconds() if isinstance(self.every, timedelta) else 0.0
+
+    @property
+    def why(self) -> str:
+        return "what came since the last backup is lost with memory"
 
     def describe(self) -> str:
         interval = f"{self.every:,} tuples" if isinstance(self.every, int) else f"{self.every_s:g} s"
@@ -149,6 +172,10 @@ class Approximate(Protection):
     @property
     def loss_max(self) -> float:
         return self.theta
+
+    @property
+    def why(self) -> str:
+        return f"its state may be off by up to {self.theta:,.6g} after losing memory"
 
     @property
     def allows(self) -> Allowed:
@@ -193,6 +220,10 @@ class Exact(Protection):
     def keeps_items(self) -> bool:
         return self.items
 
+    @property
+    def why(self) -> str:
+        return "its state is backed up in every batch, before that is committed"
+
 
 @dataclass(frozen=True, slots=True)
 class UpstreamBackup(Protection):
@@ -216,6 +247,10 @@ class UpstreamBackup(Protection):
     @property
     def keeps_items(self) -> bool:
         return True
+
+    @property
+    def why(self) -> str:
+        return "tuples are kept until a backup contains them, and applied again"
 
     def describe(self) -> str:
         return f"UpstreamBackup(state every {self.every:,} tuples)"

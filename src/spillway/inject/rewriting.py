@@ -158,7 +158,10 @@ def redraw(
     sink: Callable[[str, Sink], Sink] = lambda name, sink: sink,
     extra: tuple[Operator, ...] = (),
 ) -> Graph:
-    """The same graph drawn again, with other operators or sinks, or with streams that come from elsewhere."""
+    """The same graph drawn again, with other operators or sinks, or with streams that come from elsewhere.
+
+    Contracts of sinks are left out: a graph that is struck on purpose is not refused because it cannot keep them.
+    """
     redrawn = Graph(graph.name, shards=graph.shards, delay_max=graph.delay_max)
     for node in graph.nodes.values():
         if isinstance(node, Source):

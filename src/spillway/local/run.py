@@ -26,6 +26,7 @@ from spillway.engine.rewinding import Rewinding, job_protection
 from spillway.engine.stopwatch import Stopwatch, saving_s
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError, MemoryLostError
+from spillway.graph.activation import check_activated
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import open_piece
 from spillway.graph.graph import Graph
@@ -67,6 +68,7 @@ class LocalRun:
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
+        check_activated(self._graph, self._stages)
         self._operators = kernels(self._graph, backups=backups)
         self._outlets = Outlets(self._graph)
         self._feeds = {}

@@ -75,6 +75,8 @@ class Operator:
     the sum over shards counts: whole shards are added up. ``rescaled`` sees to the rest.
 
     On several hosts ``delay_max`` says how late its output may be because a host is gone (see ``protocols.placement``).
+    ``delay_min`` is the least time in which any operator of the class can be done with a tuple: a graph that allows it,
+    or a path through it, less is refused.
     """
 
     inputs: tuple[str, ...] = ("in",)
@@ -83,6 +85,7 @@ class Operator:
     schema: ClassVar[pa.Schema | None] = None
     ordered: ClassVar[bool] = True
     outputs_per_tuple_max: float = 1.0
+    delay_min: timedelta = timedelta(0)
     version: ClassVar[int] = 1
     parameters: ClassVar[tuple[str, ...]] = ()
     state_by_key: ClassVar[tuple[str, ...]] = ()

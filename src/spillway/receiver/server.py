@@ -111,6 +111,7 @@ class Receiver:
             "port": self.port,
             "http_port": self.http_port,
             "failures": inbox.failures,
+            "items_allowed": self.options.bounds.items,
             "items_at_risk": inbox.at_risk,
             "items_at_risk_allowed": inbox.items_max,
             "items_held": inbox.items_held,

@@ -17,6 +17,7 @@ from pyspark.util import PythonEvalType
 
 from spillway.engine.exchange import placing
 from spillway.engine.taking import Taking
+from spillway.graph.activation import check_activated
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Edge, Source
@@ -88,7 +89,9 @@ def compile_graph(
     looking: Looking | None = None,
 ) -> CompiledGraph:
     """A graph whose sinks are given what ``destinations`` say; ``looking`` if its tuples may be added up."""
-    first, *later = stages(graph)
+    found = stages(graph)
+    check_activated(graph, found, to_sinks=tuple(destinations))
+    first, *later = found
     departures: list[Departure] = [
         ToStage(placings={edge: placing(graph, stage, edge) for edge in stage.arriving}) for stage in later
     ]

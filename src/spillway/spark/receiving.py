@@ -16,11 +16,18 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from spillway.errors import InputError
 from spillway.given import check_whole
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.contracts import Guarantee
+from spillway.graph.graph import Graph
+from spillway.graph.keeping import check_contracts
 from spillway.graph.spark_types import spark_schema
 from spillway.receiver import ItemReader, ItemSchema
 from spillway.spark.read_again import RECEIVED
 
 _ALL = 1 << 40
+
+_GUARANTEES: dict[str, Guarantee] = {}
+"""What the receivers of this process keep, by the names of their formats: a DataFrame forgets where it came from."""
 
 
 @dataclass
@@ -124,6 +131,7 @@ def received(
     check_whole("received: partitions", partitions, least=1)
     with ItemReader(address, token, patience_s=patience_s) as reader:
         _, schema = reader.greeting()
+        items = reader.status().get("items_allowed")
     link = Link(
         address=address,
         token=token,
@@ -134,6 +142,7 @@ def received(
     )
     columns = spark_schema(schema.handed_out, f"Receiver at {address}")
     format_name = RECEIVED + "".join(c if c.isalnum() else "-" for c in address)
+    _GUARANTEES[format_name] = _guarantee(items)
 
     class ReceivedSource(DataSource):
         """Defined here so that it travels to the workers with its link inside."""
@@ -150,3 +159,26 @@ def received(
 
     spark.dataSource.register(ReceivedSource)
     return spark.readStream.format(format_name).load()
+
+
+def checked(graph: Graph) -> CheckedGraph:
+    """The frozen graph, its contracts checked by what its receivers keep, too, however their DataFrames were changed."""
+    frozen = graph.checked()
+    found: dict[str, Guarantee] = {}
+    for name, source in frozen.sources.items():
+        if source.feed is None and source.files is None:
+            plan = source.data._jdf.queryExecution().analyzed().toString()
+            found |= {name: kept for format_name, kept in _GUARANTEES.items() if format_name in plan}
+    check_contracts(frozen, found)
+    return frozen
+
+
+def _guarantee(items: float | None) -> Guarantee:
+    if items == 0:
+        return Guarantee(lossless=True, why="the receiver makes every item durable before it acknowledges it")
+    most = "" if items is None else f"up to {items:,.6g} "
+    return Guarantee(
+        lossless=False,
+        why=f"the receiver may lose {most}items that it acknowledged",
+        instead="a receiver with items 0",
+    )

@@ -48,6 +48,7 @@ from spillway.spark.owning import Owners
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours
 from spillway.spark.read_again import check_readable_again
+from spillway.spark.receiving import checked
 from spillway.spark.reports import Reports
 from spillway.spark.settings import query_settings
 from spillway.spark.sinks import SparkSinks
@@ -74,7 +75,7 @@ class Run:
         rescale: bool = False,
         rebalance: bool = False,
     ) -> None:
-        self._graph: CheckedGraph = graph.checked()
+        self._graph: CheckedGraph = checked(graph)
         self._operators = kernels(self._graph, backups=backups)
         self._outlets = Outlets(self._graph)
         self._sinks = SparkSinks(self._graph, self._outlets)
