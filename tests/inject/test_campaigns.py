@@ -14,11 +14,13 @@ import pytest
 from tests.inject.small import Running, bargain, campaign, ticks
 
 from spillway.errors import GraphError, InputError, RunError, SpillwayError
-from spillway.graph import Discard, Graph
+from spillway.graph import Contract, Discard, Graph
 from spillway.inject import Assumed, plan, run_campaign
+from spillway.inject.difference import Difference
 from spillway.inject.trial_maker import TrialMaker, tuples_and_rates
 from spillway.operators import Select, Union
 from spillway.parallel import Processes, ThisProcess
+from spillway.records.campaign import CampaignRecords
 from spillway.records.campaign_rows import AffectedKey, TrialKey
 from spillway.score import Sum
 
@@ -136,6 +138,31 @@ def test_every_trial_is_that_of_a_full_run() -> None:
         left, right = (maker.golden(number, {}) for maker in makers)
         assert left.local_osf.tobytes() == right.local_osf.tobytes()
     makers[0].close()
+
+
+def promised() -> Graph:
+    """A graph with a contract on what is scored."""
+    graph = Graph("promised")
+    prices = graph.add(Select("prices", ["symbol", "price"]), graph.source("Source", ticks()))
+    graph.sink("Sink", prices, Discard(), contract=Contract(lossless=True))
+    return graph
+
+
+def test_trials_tell_whether_the_scored_sink_kept_its_contract(tmp_path: Path) -> None:
+    small = campaign(
+        input=promised, score=Sum("price"), offsets=(2_000,), outages_s=(0.4,), targets=("prices",), repetitions=1
+    )
+    records = run_campaign(plan(small), tmp_path, pool=ThisProcess())
+    assert [trial.contract_held for trial in records.trials] == [False]
+    maker = TrialMaker(small)
+    golden = maker.runner.output(maker.arrival(0))
+    untouched = Difference(lost=golden.seqs[:0], added=golden.batch.slice(0, 0))
+    assert maker._contract_held(golden, untouched) is True
+    maker.close()
+
+
+def test_without_a_contract_there_is_nothing_to_hold(finished: Path) -> None:
+    assert {trial.contract_held for trial in CampaignRecords.read(finished).trials} == {None}
 
 
 def test_a_replicated_group_loses_only_what_it_would_have_put_out(tmp_path: Path) -> None:

@@ -40,6 +40,14 @@ def counts_after(spark: Any, address: str, folder: Path) -> dict[int, int]:
     return counts
 
 
+def promised(spark: Any, address: str) -> sw.Graph:
+    """A graph that promises more than its receiver, whose DataFrame was changed since it was made."""
+    graph = sw.Graph("promised")
+    frame = received(spark, address, token=TOKEN).where("id > 5").select("seq", "id")
+    graph.sink("out", graph.source("items", frame), sw.Discard(), contract=sw.Contract(lossless=True))
+    return graph
+
+
 def send(sender: Sender, first: int, count: int) -> None:
     sender.send(pa.record_batch({"id": pa.array(np.arange(first, first + count))}))
     sender.flush(timeout_s=60)
@@ -52,6 +60,8 @@ def test_items_reach_the_graph_once_whatever_happens_to_the_receiver(spark: Any,
     sender = Sender(address, TOKEN, sender_id="test")
     send(sender, 0, 2500)
     assert counts_after(spark, address, tmp_path) == dict.fromkeys(range(2500), 1)
+    with pytest.raises(sw.SpillwayError, match=r"(?m)^  items +source .* may lose up to 400 items that it acknowledged"):
+        run(promised(spark, address), spark)
 
     send(sender, 2500, 150)  # below the threshold: nothing makes these durable
     process.kill()

@@ -127,7 +127,20 @@ def _told(records: CampaignRecords, planned: Planned) -> dict[str, Any]:
         "rates": dict(planned.declaration.rates),
         "operators": [asdict(choice) for choice in planned.choices],
         "metrics": [asdict(row) for row in records.metrics],
+        **_contract(records, planned),
     }
+
+
+def _contract(records: CampaignRecords, planned: Planned) -> dict[str, Any]:
+    """How many trials kept the contract of the scored sink, by target; nothing if it has none."""
+    exit = planned.campaign.input().checked().exits[planned.campaign.sink]
+    if exit.contract is None:
+        return {}
+    trials: dict[str, dict[str, int]] = {}
+    for row in records.trials:
+        counts = trials.setdefault(row.target, {"held": 0, "broken": 0, "unknown": 0})
+        counts[{True: "held", False: "broken", None: "unknown"}[row.contract_held]] += 1
+    return {"contract": {"sink": exit.name, "asked": exit.contract.describe(), "trials": trials}}
 
 
 def _show(records: CampaignRecords, planned: Planned) -> None:
@@ -140,6 +153,12 @@ def _show(records: CampaignRecords, planned: Planned) -> None:
             f"{title}; {assumed}" if assumed else title,
             ["operator", "Coq", "sigma", "ANOVA", "Rlq", "Ilq", "QS"],
             [_figures(row) for row in rows if row.plan == name],
+        )
+    for promised in _contract(records, planned).values():
+        print_table(
+            f"Whether sink {promised['sink']} kept its contract ({promised['asked']})",
+            ["operator", "trials held", "broken", "unknown"],
+            [[target, *counts.values()] for target, counts in promised["trials"].items()],
         )
 
 

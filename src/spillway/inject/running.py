@@ -202,6 +202,7 @@ class _Run:
             rejoined_seq=tried.rejoined_seq,
             section_first=tried.section_first,
             local_osf=tuple(tried.local_osf.tolist()),
+            contract_held=tried.contract_held,
         )
 
     def _progress(self, doing: str, runs: int) -> None:

@@ -22,6 +22,8 @@ from spillway.records.campaign_rows import AffectedKey, TrialKey
 
 Int64s = npt.NDArray[np.int64]
 
+_HELD = (None, False, True)  # as numbers, in files
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -80,6 +82,7 @@ def keep(task: Task, answer: Answer) -> None:
             [[t.offset_tuples, t.outage_tuples, t.seed, t.rejoined_seq, t.section_first] for t in tried]
         ),
         "osf": np.array([t.osf for t in tried]),
+        "held": np.array([_HELD.index(t.contract_held) for t in tried], np.int8),
         "ends": np.cumsum([t.local_osf.size for t in tried]),
         "local": np.concatenate([t.local_osf for t in tried]) if tried else np.empty(0),
         "seeds": np.array([run.seed for run in golden], np.int64),
@@ -101,9 +104,11 @@ def kept(task: Task) -> Answer | None:
         tried = tuple(
             TrialResult(
                 key=key, osf=float(osf), local_osf=local, offset_tuples=int(row[0]), outage_tuples=int(row[1]),
-                seed=int(row[2]), rejoined_seq=int(row[3]), section_first=int(row[4]),
+                seed=int(row[2]), rejoined_seq=int(row[3]), section_first=int(row[4]), contract_held=_HELD[held],
             )
-            for key, row, osf, local in zip(task.keys, arrays["figures"], arrays["osf"], parts, strict=True)
+            for key, row, osf, held, local in zip(
+                task.keys, arrays["figures"], arrays["osf"], arrays["held"], parts, strict=True
+            )
         )  # fmt: skip
         golden = tuple(
             GoldenResult(number=number, seed=int(seed), local_osf=local, affected_osf=affected)

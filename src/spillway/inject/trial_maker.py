@@ -25,7 +25,7 @@ from spillway.inject.models import fault_model
 from spillway.inject.trial import Outcome, PartialTrials
 from spillway.operators.arrival import Interleaving
 from spillway.records.campaign_rows import AffectedKey, TrialKey
-from spillway.score import local_scores, score
+from spillway.score import compare, kept, local_scores, score
 from spillway.seeds import generator
 
 Int64s = npt.NDArray[np.int64]
@@ -55,6 +55,7 @@ class TrialResult:
     rejoined_seq: int
     section_first: int
     local_osf: Floats
+    contract_held: bool | None = None  # None if the scored sink has no contract, or it cannot be told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,17 @@ class TrialMaker:
             rejoined_seq=outcome.rejoined_seq,
             section_first=first,
             local_osf=self._faulty_local(key.repetition, flow, outcome.difference, first),
+            contract_held=self._contract_held(flow, outcome.difference),
         )
+
+    def _contract_held(self, flow: Flow, difference: Difference) -> bool | None:
+        """Whether the scored sink kept its contract: all that the fault did not touch is as in the golden run."""
+        contract = self.checked.exits[self.campaign.sink].contract
+        if contract is None:
+            return None
+        golden = _chosen(flow, difference.seqs())
+        faulty = difference.applied(golden)
+        return kept(contract, compare(*(pa.Table.from_batches([each]) for each in (golden, faulty)))).held
 
     def _first_struck(self, fault: Fault, key: TrialKey) -> int:
         """The first seq at which the fault can make a difference, the same for all trials at one place."""

@@ -209,6 +209,9 @@ class TrialRow:
     rejoined_seq: int  # where state and output were golden again; -1 if not before the end of the input
     section_first: int  # the section in which the fault started
     local_osf: tuple[float, ...]  # from that section to the one in which it rejoined
+    contract_held: bool | None = (
+        None  # whether the scored sink kept its contract; None if it has none, or it is unknown
+    )
 
     def __post_init__(self) -> None:
         who = f"Trial {tuple(self.key)}"
@@ -279,6 +282,7 @@ TRIALS_SCHEMA = pa.schema(
         ("rejoined_seq", pa.int64()),
         ("section_first", pa.int64()),
         ("local_osf", pa.list_(pa.float64())),
+        ("contract_held", pa.bool_()),
     ]
 )
 

@@ -162,13 +162,15 @@ def received(
 
 
 def checked(graph: Graph) -> CheckedGraph:
-    """The frozen graph, its contracts checked by what its receivers keep, too, however their DataFrames were changed."""
+    """The frozen graph, its contracts checked by what its receivers keep too, whatever became of their DataFrames."""
     frozen = graph.checked()
     found: dict[str, Guarantee] = {}
     for name, source in frozen.sources.items():
         if source.feed is None and source.files is None:
             plan = source.data._jdf.queryExecution().analyzed().toString()
-            found |= {name: kept for format_name, kept in _GUARANTEES.items() if format_name in plan}
+            known = [guarantee for format_name, guarantee in _GUARANTEES.items() if format_name in plan]
+            if known:
+                found[name] = next((each for each in known if not each.lossless), known[0])
     check_contracts(frozen, found)
     return frozen
 
