@@ -167,7 +167,10 @@ class AskExtension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trim:
-    """Tuples and requests of an output before this position may go from memory."""
+    """Tuples and requests of an output before this position may go from memory, and need not be put there again.
+
+    The position may be ahead of what was written: by a job that went back, or whose last batch was not committed.
+    """
 
     stream: str
     position: int

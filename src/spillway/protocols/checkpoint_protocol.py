@@ -15,14 +15,6 @@ class CheckpointProtocol:
     waits: bool  # whether a checkpoint waits until readers have checkpoints of what was written before it
     extensible: bool  # whether a reader may ask for a part of the log in it instead
 
-    def must_extend(self, *, is_waiting: bool, is_out_of_reach: bool) -> bool:
-        """Whether to ask for the log since the permanent checkpoint, so that the sender's waits for nobody.
-
-        ``is_waiting``: a pending checkpoint of one's own waits for the request, through whomever. ``is_out_of_reach``: it
-        stands ahead of what was read, and one's own output is held up.
-        """
-        return False
-
     def rather_extends(self, *, log_bytes: int, checkpoint_bytes: int) -> bool:
         """Whether to ask for the log since the newest checkpoint, given its size and that of all a new one brings about."""
         return False
@@ -48,17 +40,18 @@ def protocol_named(name: str) -> CheckpointProtocol:
 def check_jobs(protocols: Mapping[str, CheckpointProtocol], streams: Mapping[str, tuple[str, str]]) -> None:
     """Refuse jobs whose checkpoints could wait for each other for ever: by job, and by stream its producer and reader.
 
-    Around a cycle somebody must not wait: a job that does not at all, or jobs that all know how to break it.
+    Around a cycle every job either waits for nobody or can be asked for a part of the log. One that waits for nobody is
+    not enough: it may be held up by the log that the checkpoint of the next job is to free, and that one wait for those
+    that wait for what it reads next.
     """
-    after: dict[str, set[str]] = {job: set() for job, protocol in protocols.items() if protocol.waits}
+    after: dict[str, set[str]] = {job: set() for job in protocols}
     for producer, reader in streams.values():
-        if producer in after and reader in after:
-            after[producer].add(reader)
+        after[producer].add(reader)
     for job, protocol in protocols.items():
-        if job in after and not protocol.extensible and job in _reachable(job, after):
+        if protocol.waits and not protocol.extensible and job in _reachable(job, after):
             raise GraphError(
-                f"Job {job!r} is part of a cycle of jobs and its checkpoints are {protocol.name}, so they would wait "
-                f"for themselves for ever. Make every job of the cycle extended, or one of them uncoordinated."
+                f"Job {job!r} is part of a cycle of jobs and its checkpoints are {protocol.name}, so they could wait for "
+                f"themselves for ever. Make them extended, or uncoordinated."
             )
 
 
@@ -66,7 +59,7 @@ def _reachable(job: str, after: Mapping[str, set[str]]) -> set[str]:
     found: set[str] = set()
     todo = [job]
     while todo:
-        for reader in after[todo.pop()] - found:
-            found.add(reader)
-            todo.append(reader)
+        new = after[todo.pop()] - found
+        found |= new
+        todo += new
     return found

@@ -126,7 +126,6 @@ class CheckpointMachine:
         self.now = self.permanent  # after the last batch; its log begins where it is trimmed
         self.pending: list[Pending] = []  # oldest first; only the oldest may be being saved
         self.acknowledged = dict.fromkeys(self.outputs, 0)
-        self._trimmed = dict.fromkeys(self.outputs, 0)
         self._loads: dict[str, int] = {}  # of the jobs downstream
         self._checkpoint_bytes = 0
         self._state_bytes = 0
@@ -194,8 +193,6 @@ class CheckpointMachine:
         self.now = Checkpoint(batch=event.batch, read=event.read, written=event.written, log_start=self.now.log_start)
         self._state_bytes = event.state_bytes
         self._tuple_bytes = event.tuple_bytes or self._tuple_bytes
-        for stream in self.outputs:
-            self._trim(stream, actions)  # what is written again may be acknowledged already
         self._obey(event.requests, actions, due=event.due or self._holds_back_too_much(), held_up=False)
 
     def _asked(self, event: Asked, actions: list[Action]) -> None:
@@ -206,7 +203,7 @@ class CheckpointMachine:
         self._loads.pop(self.job, None)  # around a cycle
         if event.position > self.acknowledged[event.stream]:
             self.acknowledged[event.stream] = event.position
-            self._trim(event.stream, actions)
+            actions.append(Trim(stream=event.stream, position=event.position))
             self._save_what_may_be(actions)
 
     def _extension_asked(self, event: ExtensionAsked, actions: list[Action]) -> None:
@@ -228,7 +225,6 @@ class CheckpointMachine:
         self.permanent = event.permanent
         self.now = event.now or event.permanent
         self.acknowledged = dict(self.now.log_start)
-        self._trimmed = dict(self.now.log_start)
         for stream in self.inputs:
             self._acknowledge(stream, actions)
         for checkpoint in sorted(event.kept, key=lambda one: one.batch):
@@ -248,10 +244,7 @@ class CheckpointMachine:
             stream, position = request.stream, request.position
             if position <= self.permanent.read[stream]:
                 self._acknowledge(stream, actions)  # which the producer may have lost
-            elif request.extensible and self.protocol.must_extend(
-                is_waiting=request.waiting.get(self.job, -1) > self.permanent.batch,
-                is_out_of_reach=held_up and position > self.now.read[stream],
-            ):
+            elif request.extensible and self._must_extend(request, held_up=held_up):
                 self._ask_extension(request, self.permanent, actions)
             elif covering := self._covering(stream, position):
                 self._wait_for(covering, request, actions)
@@ -271,6 +264,11 @@ class CheckpointMachine:
                 self._ask_extension(request, self._newest(), actions)
                 if self.pending:
                     self._wait_for(self.pending[-1], request, actions)
+
+    def _must_extend(self, request: Request, *, held_up: bool) -> bool:
+        """Whether the sender would wait for itself, or for what cannot be read before it is let on."""
+        is_waiting = request.waiting.get(self.job, -1) > self.permanent.batch
+        return is_waiting or (held_up and request.position > self.now.read[request.stream])
 
     def _rather_extends(self, request: Request) -> bool:
         stream = request.stream
@@ -367,12 +365,6 @@ class CheckpointMachine:
     def _acknowledge(self, stream: str, actions: list[Action]) -> None:
         load = {**self._loads, self.job: self._checkpoint_bytes or self._state_bytes}
         actions.append(Acknowledge(stream=stream, position=self.permanent.read[stream], load=load))
-
-    def _trim(self, stream: str, actions: list[Action]) -> None:
-        position = min(self.acknowledged[stream], self.now.written[stream])
-        if position > self._trimmed[stream]:
-            self._trimmed[stream] = position
-            actions.append(Trim(stream=stream, position=position))
 
     @staticmethod
     def _move(pending: Pending, cause: Cause) -> None:

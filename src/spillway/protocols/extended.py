@@ -22,9 +22,6 @@ class _Extended(CheckpointProtocol):
     waits = True
     extensible = True
 
-    def must_extend(self, *, is_waiting: bool, is_out_of_reach: bool) -> bool:
-        return is_waiting or is_out_of_reach
-
     def rather_extends(self, *, log_bytes: int, checkpoint_bytes: int) -> bool:
         return 0 < log_bytes < checkpoint_bytes
 
