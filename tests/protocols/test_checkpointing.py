@@ -262,6 +262,15 @@ def test_a_job_that_only_lost_its_driver_goes_on_and_says_again_what_may_have_be
     assert job.tell(Saved(batch=5)) == ["forget 5", "acknowledge in 50", "save 7"]
 
 
+def test_what_restarts_with_other_streams_is_refused_and_more_copies_than_may_be_are_forgotten() -> None:
+    job = Driven(COORDINATED, outputs="other", pending_max=2)
+    with pytest.raises(RefusedError, match="its positions are of other streams"):
+        job.tell(Restarted(permanent=at(4, 40, 20)))
+    job = Driven(COORDINATED, pending_max=2)
+    kept = tuple(at(batch, 10 * batch, 5 * batch) for batch in (5, 6, 7))
+    assert job.tell(Restarted(permanent=at(4, 40, 20), now=at(8, 80, 40, 20), kept=kept))[-1] == "forget 7"
+
+
 # -- what cannot be ---------------------------------------------------------------------------------------------------
 
 

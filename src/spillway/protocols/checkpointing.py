@@ -171,13 +171,19 @@ class CheckpointMachine:
                 return "that checkpoint is not being saved"
             case Restarted() if self._begun:
                 return "it has begun; who restarts gets a new machine"
+            case Restarted(permanent=permanent, now=now, kept=kept):
+                if any(self._is_of_others(one) for one in (permanent, now or permanent, *kept)):
+                    return "its positions are of other streams"
         return ""
+
+    def _is_of_others(self, event: Committed | Checkpoint) -> bool:
+        return event.read.keys() != self.inputs.keys() or event.written.keys() != self.outputs
 
     def _problem_of_batch(self, event: Committed) -> str:
         now = self.now
         if event.batch <= now.batch:
             return f"batch {now.batch} is committed already"
-        if event.read.keys() != now.read.keys() or event.written.keys() != now.written.keys():
+        if self._is_of_others(event):
             return "its positions are of other streams"
         if any(event.read[stream] < now.read[stream] for stream in now.read):
             return "it has read more before"
@@ -191,7 +197,8 @@ class CheckpointMachine:
     # -- events -------------------------------------------------------------------------------------------------------
 
     def _committed(self, event: Committed, actions: list[Action]) -> None:
-        self.now = Checkpoint(batch=event.batch, read=event.read, written=event.written, log_start=self.now.log_start)
+        read, written = dict(event.read), dict(event.written)  # a runtime may go on with its own
+        self.now = Checkpoint(batch=event.batch, read=read, written=written, log_start=self.now.log_start)
         self._state_bytes = event.state_bytes
         self._tuple_bytes = event.tuple_bytes or self._tuple_bytes
         self._obey(event.requests, actions, due=event.due or self._holds_back_too_much(), held_up=False)
@@ -229,7 +236,7 @@ class CheckpointMachine:
         for stream in self.inputs:
             self._acknowledge(stream, actions)
         for checkpoint in sorted(event.kept, key=lambda one: one.batch):
-            if checkpoint.batch <= self.permanent.batch:
+            if checkpoint.batch <= self.permanent.batch or len(self.pending) == self.pending_max:
                 actions.append(Forget(batch=checkpoint.batch))
             else:
                 self._wait_with(checkpoint, {}, actions)

@@ -196,6 +196,12 @@ class World:
             if self._cut(running):
                 return
             self.story.append((running.job.name, action))
+            if isinstance(action, Trim):
+                log = self.logs[action.stream]
+                assert log is not None
+                log.trim(min(log.end, (log.start + action.position) // 2))  # a job may fail in the middle of it, too
+                if self._cut(running):
+                    return
             self._act(running, action)
 
     def _act(self, running: Running, action: Action) -> None:
