@@ -262,6 +262,13 @@ def test_a_job_that_only_lost_its_driver_goes_on_and_says_again_what_may_have_be
     assert job.tell(Saved(batch=5)) == ["forget 5", "acknowledge in 50", "save 7"]
 
 
+def test_a_reader_whose_driver_died_before_it_kept_what_holds_back_a_log_does_so_when_it_restarts() -> None:
+    job = Driven(UNCOORDINATED)
+    assert job.tell(Restarted(permanent=at(1, 100, 0), now=at(3, 599, 0))) == ["acknowledge in 100"]
+    job = Driven(UNCOORDINATED)
+    assert job.tell(Restarted(permanent=at(1, 100, 0), now=at(3, 600, 0))) == ["acknowledge in 100", "keep 3", "save 3"]
+
+
 def test_what_restarts_with_other_streams_is_refused_and_more_copies_than_may_be_are_forgotten() -> None:
     job = Driven(COORDINATED, outputs="other", pending_max=2)
     with pytest.raises(RefusedError, match="its positions are of other streams"):

@@ -240,6 +240,8 @@ class CheckpointMachine:
                 actions.append(Forget(batch=checkpoint.batch))
             else:
                 self._wait_with(checkpoint, {}, actions)
+        if self._holds_back_too_much():  # the driver may have died before this was kept, and no batch may come
+            self._keep({}, actions)
         self._save_what_may_be(actions)
 
     # -- requests -----------------------------------------------------------------------------------------------------
