@@ -75,7 +75,7 @@ class _History:
         graph = random_graph(random)
         # Some histories are quiet, so that logs fill and checkpoints come far; in some hardly a batch gets through.
         self._failing = random.choice([0.0, 0.01, 0.03, 0.08])
-        self._cutting = random.choice([0.0, 0.0, 0.01, 0.05])
+        self._cutting = random.choice([0.0, 0.02, 0.1, 0.3])
         self._late = random.choice([0.1, 0.5, 0.9])  # how likely letters and writes go on
         self._state_bytes = random.choice([0, 30, 300])
         self._quiet = False
