@@ -18,6 +18,7 @@ from spillway.cli import demo, doctor
 from spillway.cli.main import main
 from spillway.papers.af import reproduction
 from spillway.papers.af.reproduction import Size
+from spillway.protocols.checkpointing import CheckpointMachine
 from spillway.soak import histories
 from spillway.spark.java import Java
 from spillway.state.folders import claim, default_root, release
@@ -296,3 +297,17 @@ def test_soak_of_histories(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert all(story.startswith(f"History {seed}: ") for seed, story in found["broken"].items())
     assert main(["soak", "--histories", "1", "--seed", next(iter(found["broken"]))]) == 1
     assert "1 broke a rule" in capsys.readouterr().out
+
+
+def test_soak_of_protocols(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "soak", "protocols", "--schedules", "60", "--seed", "5")
+    assert (found["schedules"], found["broken"], found["first_seed"]) == (60, {}, 5)
+    assert sum(found["shapes"].values()) == 60 and found["failures"] > found["cut_off"] > 0
+    monkeypatch.setattr(CheckpointMachine, "_holds_back_too_much", lambda self: False)
+    found = told(capsys, "soak", "protocols", "--schedules", "60", "--seed", "5", "--keep-going", status=1)
+    assert all(story.startswith(f"Schedule {seed}: Broken: ") for seed, story in found["broken"].items())
+    seed = next(iter(found["broken"]))
+    assert main(["soak", "protocols", "--schedules", "1", "--seed", seed]) == 1
+    said = capsys.readouterr().out
+    assert "What happened:" in said and f"spillway soak protocols --seed {seed} --schedules 1" in said
+    assert "1 broke a rule" in said
