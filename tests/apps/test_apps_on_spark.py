@@ -10,7 +10,7 @@ from tests.conftest import in_order
 import spillway as sw
 from spillway.apps import APPS
 
-OPTIONS: dict[str, Any] = {"hitters": {"window": 8_000, "phi": 5_000}, "join": {}, "lr": {}}
+OPTIONS: dict[str, Any] = {"hitters": {"window": 8_000, "phi": 5_000}, "join": {}, "lr": {}, "ecg": {}}
 
 
 @pytest.mark.spark

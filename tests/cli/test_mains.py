@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.cli.outcomes import outcomes
@@ -65,6 +66,12 @@ def test_run_tells_options_and_draws_without_spark(capsys: pytest.CaptureFixture
     assert main(["run", "flows", "--set", "fish=1"]) == 1
     assert "App 'flows' has no option 'fish'; it has " in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+    # One rate for generator, reader and graph is told once, and given to all.
+    assert told(capsys, "run", "ecg", "--options")["samples_per_s"]["default"] == 200.0
+    pq.write_table(pa.table({"lead1_mv": [0.1] * 10}), tmp_path / "x.parquet")
+    words = ["run", "ecg", "--input", str(tmp_path / "x.parquet"), "--set", "samples_per_s=360", "--draw"]
+    assert main([*words, "--directory", str(tmp_path / "run")]) == 0
+    assert "QRSDetector" in capsys.readouterr().out
 
 
 # -- demo -------------------------------------------------------------------------------------------------------------
