@@ -11,10 +11,11 @@ from spillway.apps.grep import APP as GREP
 from spillway.apps.heavy_hitters import APP as HITTERS
 from spillway.apps.online_join import APP as JOIN
 from spillway.apps.online_lr import APP as LR
+from spillway.apps.vitals import APP as VITALS
 from spillway.apps.wordcount import APP as WORDCOUNT
 
 APPS: Mapping[str, App] = MappingProxyType(
-    {app.name: app for app in (GREP, WORDCOUNT, FLOWS, HITTERS, JOIN, LR, BARGAIN, ECG)}
+    {app.name: app for app in (GREP, WORDCOUNT, FLOWS, HITTERS, JOIN, LR, BARGAIN, ECG, VITALS)}
 )
 """The applications by name."""
 

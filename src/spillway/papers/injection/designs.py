@@ -48,5 +48,25 @@ def ecg(size: Size = "full", *, seed: int = 1) -> Campaign:
     )
 
 
-DESIGNS: MappingProxyType[str, Callable[..., Campaign]] = MappingProxyType({"bargain": bargain, "ecg": ecg})
+def vitals(size: Size = "full", *, seed: int = 1) -> Campaign:
+    """Two sensors joined and averaged, without feedback, under outages; the score is the sum of the averages."""
+    full = size == "full"
+    return Campaign(
+        name="vitals" if full else "vitals-quick",
+        input=AppInput(app="vitals", tuples=240_000 if full else 60_000, seed=seed),
+        sink="out",
+        score=Sum("value"),
+        rates={"sampling": 400.0},
+        offsets=(40_000, 80_000, 120_000, 160_000, 200_000) if full else (15_000, 30_000, 45_000),
+        outages_s=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0) if full else (1.0, 4.0, 16.0),
+        repetitions=5 if full else 3,
+        golden_repetitions=30,
+        section_tuples=2_000,
+        seed=seed,
+    )
+
+
+DESIGNS: MappingProxyType[str, Callable[..., Campaign]] = MappingProxyType(
+    {"bargain": bargain, "ecg": ecg, "vitals": vitals}
+)
 """The campaigns by name."""
