@@ -272,7 +272,9 @@ def test_reproduce_theorems(
     monkeypatch.setattr(reproduction, "QUICK", SMALL)
     words = ["reproduce", "af", "--quick", "--only", "theorems", "--directory", str(tmp_path / "run")]
     found = told(capsys, *words)
-    assert found["checks"] == {"theorem 1: Count-Min with compensation": True, "theorem 2: ripple join": True}
+    names = ["theorem 1: Count-Min with compensation", "theorem 2: ripple join"]
+    assert [(check["name"], check["holds"]) for check in found["checks"]] == [(name, True) for name in names]
+    assert all([*check] == ["name", "holds", "ours", "paper"] and check["ours"] for check in found["checks"])
     assert (found["quick"], found["seed"], len(found["tables"]["theorems"])) == (True, 1, 2)
     assert {"manifest.json", "theorems.parquet", "report.html"} <= {*os.listdir(tmp_path / "run")}
     assert pq.read_table(tmp_path / "run" / "theorems.parquet").num_rows == 2
