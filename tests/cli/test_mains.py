@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.cli.outcomes import outcomes
@@ -66,6 +67,12 @@ def test_run_tells_options_and_draws_without_spark(capsys: pytest.CaptureFixture
     assert main(["run", "flows", "--set", "fish=1"]) == 1
     assert "App 'flows' has no option 'fish'; it has " in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+    # One rate for generator, reader and graph is told once, and given to all.
+    assert told(capsys, "run", "ecg", "--options")["samples_per_s"]["default"] == 200.0
+    pq.write_table(pa.table({"lead1_mv": [0.1] * 10}), tmp_path / "x.parquet")
+    words = ["run", "ecg", "--input", str(tmp_path / "x.parquet"), "--set", "samples_per_s=360", "--draw"]
+    assert main([*words, "--directory", str(tmp_path / "run")]) == 0
+    assert "QRSDetector" in capsys.readouterr().out
 
 
 # -- demo -------------------------------------------------------------------------------------------------------------
@@ -266,7 +273,9 @@ def test_reproduce_theorems(
     monkeypatch.setattr(reproduction, "QUICK", SMALL)
     words = ["reproduce", "af", "--quick", "--only", "theorems", "--directory", str(tmp_path / "run")]
     found = told(capsys, *words)
-    assert found["checks"] == {"theorem 1: Count-Min with compensation": True, "theorem 2: ripple join": True}
+    names = ["theorem 1: Count-Min with compensation", "theorem 2: ripple join"]
+    assert [(check["name"], check["holds"]) for check in found["checks"]] == [(name, True) for name in names]
+    assert all([*check] == ["name", "holds", "ours", "paper"] and check["ours"] for check in found["checks"])
     assert (found["quick"], found["seed"], len(found["tables"]["theorems"])) == (True, 1, 2)
     assert {"manifest.json", "theorems.parquet", "report.html"} <= {*os.listdir(tmp_path / "run")}
     assert pq.read_table(tmp_path / "run" / "theorems.parquet").num_rows == 2
