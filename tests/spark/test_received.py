@@ -60,7 +60,9 @@ def test_items_reach_the_graph_once_whatever_happens_to_the_receiver(spark: Any,
     sender = Sender(address, TOKEN, sender_id="test")
     send(sender, 0, 2500)
     assert counts_after(spark, address, tmp_path) == dict.fromkeys(range(2500), 1)
-    with pytest.raises(sw.SpillwayError, match=r"(?m)^  items +source .* may lose up to 400 items that it acknowledged"):
+    with pytest.raises(
+        sw.SpillwayError, match=r"(?m)^  items +source .* may lose up to 400 items that it acknowledged"
+    ):
         run(promised(spark, address), spark)
 
     send(sender, 2500, 150)  # below the threshold: nothing makes these durable

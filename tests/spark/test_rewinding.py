@@ -24,7 +24,7 @@ from spillway.errors import GraphError, RunError
 from spillway.graph.graph import Graph
 from spillway.records import read_rewinds
 from spillway.report.pages import report_page
-from spillway.spark import offsets, running
+from spillway.spark import going_back, offsets
 from spillway.spark.offsets import next_batch, rewind_offsets
 
 pytestmark = pytest.mark.spark
@@ -116,8 +116,8 @@ def die_before_offsets(spark: Any, checkpoint: str, *, to: int) -> None:
 
 CUTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "before the note": lambda patch: patch.setattr(Rewinding, "_write", die),
-    "before Spark's notes": lambda patch: patch.setattr(running, "rewind_offsets", die),
-    "between commits and offsets": lambda patch: patch.setattr(running, "rewind_offsets", die_before_offsets),
+    "before Spark's notes": lambda patch: patch.setattr(going_back, "rewind_offsets", die),
+    "between commits and offsets": lambda patch: patch.setattr(going_back, "rewind_offsets", die_before_offsets),
     "before the sinks": lambda patch: patch.setattr(Outlets, "forget_after", die),
     "before it starts again": lambda patch: patch.setattr(Rewinding, "finish", lambda self, forget: die()),
 }
