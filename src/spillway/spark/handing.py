@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -51,10 +51,22 @@ class Handed:
 
 
 class HandOver:
-    """Some shards that are handed over together; ``close`` ends the servers."""
+    """Some shards that are handed over together; ``close`` ends the servers.
 
-    def __init__(self, spark: SparkSession, *, graph: str, memory: MemoryPlace, handings: Sequence[Handing]) -> None:
+    ``served`` is called when the sources are ready to give what they have.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        graph: str,
+        memory: MemoryPlace,
+        handings: Sequence[Handing],
+        served: Callable[[], None],
+    ) -> None:
         self._spark = spark
+        self._on_served = served
         self._graph = graph
         self._memory = memory
         self._handings = handings
@@ -72,6 +84,7 @@ class HandOver:
                 refused[host] = answer
             else:
                 self._servers[host] = answer
+        self._on_served()
         found = {
             one.move.shard: Handed(trouble=refused[one.move.source])
             for one in self._handings

@@ -23,6 +23,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.engine.owner_table import OwnerTable, read_table, write_table
@@ -40,7 +41,7 @@ from spillway.spark.pinning import Pins
 from spillway.spark.probing import PROBE_S_MAX, check_seen, probe
 from spillway.spark.raised import as_ours
 from spillway.spark.settings import WAIT_FOR_HOST_S, wait_for_hosts
-from spillway.spark.sweeping import leave, sweep
+from spillway.spark.sweeping import leave, sweeping
 from spillway.spark.telling import PROPERTY, Told, written
 
 SETTLED_S = 1.0
@@ -75,6 +76,7 @@ class Owners:
         rebalance: bool = False,
         shared: Iterable[str] = (),
         stopping: Callable[[], bool] = lambda: False,
+        observe: Observer = ignore,
         clock: Clock | None = None,
     ) -> None:
         self._graph = graph
@@ -85,6 +87,7 @@ class Owners:
         self._reach = reach
         self._shared = tuple(shared)  # folders that all hosts must see, beside the backups
         self._stopping = stopping
+        self._observe = observe
         self._clock = clock or SystemClock()
         self._groups = groups_of(graph)
         self._by_stage = {group.stage: group for group in self._groups.values()}
@@ -134,6 +137,7 @@ class Owners:
         """Have an owner for every shard, who lives, and tell the tasks of the batch that is about to run."""
         if self.several:
             self._decide(batch)
+            self._observe(Step.PLACED, "", -1, batch)
         self._spark.sparkContext.setLocalProperty(PROPERTY, written(self._told()))
 
     def pinned(self, frame: DataFrame, stage: int) -> DataFrame:
@@ -181,44 +185,44 @@ class Owners:
         self._asked &= hosts
         usable = set(self._asked)
         if fresh:
-            folders = [self._backups, *self._shared]
-            seconds = PROBE_S_MAX if strict else _PROBE_AGAIN_S
-            answers = [
-                probe(self._spark, backups=folder, root=self._memory.root, hosts=fresh, seconds_max=seconds)
-                for folder in folders
-            ]
-            for seen in answers if strict else ():
-                check_seen(seen)
-            for host in sorted(fresh):
-                troubles = [seen[host].trouble for seen in answers if seen[host].trouble]
-                if troubles:
-                    self.log.trouble(troubles[0])
+            answers = probe(
+                self._spark,
+                backups=self._backups,
+                others=self._shared,
+                root=self._memory.root,
+                hosts=fresh,
+                then=self._sweeping(),
+                seconds_max=PROBE_S_MAX if strict else _PROBE_AGAIN_S,
+            )
+            if strict:
+                check_seen(answers)
+            for host, seen in answers.items():
+                if seen.trouble:
+                    self.log.trouble(seen.trouble)
                     self._avoided[host] = self._clock.monotonic_s() + _AVOIDED_S
                     continue
                 usable.add(host)
-                memory = answers[0][host].memory_id
-                if self._memories.get(host, memory) != memory:
+                if self._memories.get(host, seen.memory_id) != seen.memory_id:
                     with self._lock:
                         self._placement.lost(host)
-                self._memories[host] = memory
-            self._sweep(usable - self._asked)
+                self._memories[host] = seen.memory_id
             self._asked = frozenset(usable)
         with self._lock:
             self._placement.seen(usable, now_s=self._clock.monotonic_s())
 
-    def _sweep(self, hosts: Iterable[str]) -> None:
-        """Have hosts that have come back let go of what is others' by now."""
+    def _sweeping(self) -> Callable[[], None]:
+        """What hosts that have come back do: they let go of what is others' by now."""
         owners = self._placement.owners
-        if owners:
-            owned = {
-                operator: {
-                    index: (owners[group.name, index].epoch, self._memories.get(owners[group.name, index].host, ""))
-                    for index in range(shards)
-                }
-                for group in self._groups.values()
-                for operator, shards in group.operators.items()
+        owned = {
+            operator: {
+                index: (owners[group.name, index].epoch, self._memories.get(owners[group.name, index].host, ""))
+                for index in range(shards)
             }
-            sweep(self._spark, hosts, memory=self._memory, graph=self._graph.name, owned=owned)
+            for group in self._groups.values()
+            for operator, shards in group.operators.items()
+            if owners
+        }
+        return sweeping(memory=self._memory, graph=self._graph.name, owned=owned)
 
     def leave(self) -> None:
         """Have all hosts remove the run's memory, which was temporary."""
@@ -286,12 +290,19 @@ class Owners:
             )
             for move in decision.hand_overs
         ]
-        handing = HandOver(self._spark, graph=self._graph.name, memory=self._memory, handings=handings)
+        handing = HandOver(
+            self._spark,
+            graph=self._graph.name,
+            memory=self._memory,
+            handings=handings,
+            served=lambda: self._observe(Step.SERVED, "", -1, batch),
+        )
         done: list[Shard] = []
         durable: list[Shard] = []
         try:
             # Before the first batch there is nothing to hand over.
             found = handing.run() if batch else {move.shard: Handed() for move in decision.hand_overs}
+            self._observe(Step.FETCHED, "", -1, batch)
             with self._lock:
                 for move in decision.hand_overs:
                     handed = found[move.shard]
@@ -304,6 +315,7 @@ class Owners:
                         self.log.handed_over(move, handed, batch=batch)
                 self._write_table()
             durable = done
+            self._observe(Step.HANDED_OVER, "", -1, batch)
         finally:
             # As long as the table says that the source is the owner, its copy is the one that counts.
             handing.close(durable)

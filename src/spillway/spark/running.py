@@ -169,6 +169,7 @@ class Run:
             rebalance=rebalance,
             shared=self._sinks.folders,
             stopping=lambda: self._stopping,
+            observe=self._observe,
         )
 
     def _rescaled(self, *, batch: int, rescale: bool) -> tuple[Rescaled, ...]:
