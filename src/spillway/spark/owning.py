@@ -52,8 +52,11 @@ ATTEMPTS_MAX = 12
 """How often a batch is tried in which hosts are lost, before its error is raised."""
 
 _LOOK_S = 0.05
-_PROBE_AGAIN_S = 10.0  # how long hosts that have come have to answer
-_AVOIDED_S = 30.0
+_PROBE_AGAIN_S = 10.0  # how long hosts that have come back have to answer,
+_NEWCOMER_S = 2.0  # and how long those that own nothing: the batch could go on without them
+_AVOIDED_S = 30.0  # those that have trouble are asked again after so long,
+_SILENT_S = 1.0  # those that own shards and did not answer after so long,
+_NEWCOMER_AGAIN_S = 5.0  # and the others that did not
 _HOST_LOST = re.compile(
     r"ExecutorLostFailure|FetchFailed|has failed the maximum allowable number of times|"
     r"Executor heartbeat timed out|Python worker exited unexpectedly"
@@ -192,14 +195,16 @@ class Owners:
                 root=self._memory.root,
                 hosts=fresh,
                 then=self._sweeping(),
-                seconds_max=PROBE_S_MAX if strict else _PROBE_AGAIN_S,
+                seconds_max=PROBE_S_MAX if strict else _PROBE_AGAIN_S if self._own_shards(fresh) else _NEWCOMER_S,
             )
             if strict:
                 check_seen(answers)
             for host, seen in answers.items():
                 if seen.trouble:
                     self.log.trouble(seen.trouble)
-                    self._avoided[host] = self._clock.monotonic_s() + _AVOIDED_S
+                    # A host that has just come may be slow to answer, and what it owns waits for it.
+                    silent_s = _SILENT_S if self._own_shards([host]) else _NEWCOMER_AGAIN_S
+                    self._avoided[host] = self._clock.monotonic_s() + (_AVOIDED_S if seen.memory_id else silent_s)
                     continue
                 usable.add(host)
                 if self._memories.get(host, seen.memory_id) != seen.memory_id:
@@ -209,6 +214,9 @@ class Owners:
             self._asked = frozenset(usable)
         with self._lock:
             self._placement.seen(usable, now_s=self._clock.monotonic_s())
+
+    def _own_shards(self, hosts: Iterable[str]) -> bool:
+        return any(self._placement.shards_at(host) for host in hosts)
 
     def _sweeping(self) -> Callable[[], None]:
         """What hosts that have come back do: they let go of what is others' by now."""
@@ -246,8 +254,10 @@ class Owners:
         return hosts
 
     def _wait(self, until_s: float) -> None:
-        """Until then, or until other hosts are there."""
+        """Until then, or until other hosts are there, or one is to be asked again."""
         there = hosts_seen(self._spark.sparkContext)
+        # One that came since the last look has not been asked at all.
+        until_s = min([until_s, *(self._avoided.get(host, 0.0) for host in there - self._asked)])
         while self._clock.monotonic_s() < until_s and hosts_seen(self._spark.sparkContext) == there:
             self._pause()
 
