@@ -24,12 +24,14 @@ def archive() -> Path:
     return Path(sys.prefix) / f"spark-classes-{hashlib.blake2b(made_with.encode(), digest_size=8).hexdigest()}.jsa"
 
 
+def java_options() -> str:
+    """What Java is told of the archive, if there is one."""
+    return f"-XX:SharedArchiveFile={archive()}" if archive().exists() else ""
+
+
 def submit_arguments() -> str:
     """How tests have Spark started."""
-    options = _SHORT_LIVED
-    if archive().exists():
-        options += f" -XX:SharedArchiveFile={archive()}"
-    return f"--driver-java-options '{options}' pyspark-shell"
+    return f"--driver-java-options '{_SHORT_LIVED} {java_options()}' pyspark-shell"
 
 
 def main() -> None:

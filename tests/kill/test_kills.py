@@ -20,6 +20,7 @@ from tests.report.test_campaign_page import words
 
 import spillway as sw
 from spillway.backup import Step
+from spillway.backup.keeper import SHARD_STEPS
 from spillway.records import read_progress
 from spillway.report.pages import report_page
 
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.kill, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 # One kill per batch, at every point there is.
-POINTS = [(step.value, batch) for batch, step in enumerate(Step, start=1)]
+POINTS = [(step.value, batch) for batch, step in enumerate((*SHARD_STEPS, Step.WRITTEN), start=1)]
 
 
 def start(folder: Path, protections: str, *kill: object) -> subprocess.Popen[bytes]:

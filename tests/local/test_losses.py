@@ -13,7 +13,7 @@ import pytest
 
 import spillway as sw
 from spillway.backup.items import ItemLog
-from spillway.backup.keeper import Step
+from spillway.backup.keeper import SHARD_STEPS, Step
 from spillway.engine.feedback import Mailbox
 from spillway.errors import BoundLostError
 from spillway.files.folders import LocalFolder
@@ -94,7 +94,9 @@ def disturbed(graph: Graph, folder: Path, seed: int, *, losses: float = 0.3) -> 
     with sw.LocalRun(graph, backups=str(folder / "backups"), state=folder / "state", observe=observe) as run:
         while True:
             if random.random() < 0.4:
-                cut[:] = [(random.choice(list(Step)), random.choice(operators), int(random.integers(0, 2)))]
+                cut[:] = [
+                    (random.choice([*SHARD_STEPS, Step.WRITTEN]), random.choice(operators), int(random.integers(0, 2)))
+                ]
             try:
                 more = run.step()
             except CutShortError:

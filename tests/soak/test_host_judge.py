@@ -151,7 +151,7 @@ def ended_with_an_error(found: Seen) -> None:
         (counted_twice, "Output 'exact': batch 2 is another: 1 rows differ"),
         (row_put_out_twice, "Output 'levels': batch 2 is another"),
         (near_counted_twice, "1 times too often"),
-        (near_lost_too_much, "lacks 101 of key"),
+        (near_lost_too_much, "lacks 61 of key"),
         (server_left, "processes [4711]"),
         (part_left, "exact/batch=1/0a1b"),
         (ended_with_an_error, "ended with an error: no"),

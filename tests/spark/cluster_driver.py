@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from tests.spark_archive import java_options
 
 from spillway.spark import session
 from spillway.spark.hosts import hosts_seen
@@ -140,7 +141,7 @@ def main(master: str) -> None:
         master=master,
         spark__executor__memory="512m",
         # Executors live for seconds, and run no kernels: see tests/spark_archive.py.
-        spark__executor__extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        spark__executor__extraJavaOptions=f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {java_options()}",
         spark__python__daemon__module="pyspark.daemon",
     )
     asked = Asked(spark)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.spark.cluster_driver import Driver
+from tests.spark_archive import java_options
 
 from spillway.spark.standalone import Cluster
 from spillway.state.folders import memory_id
@@ -19,7 +20,7 @@ WANTED = {f"{stage}/{shard}": host for stage, places in enumerate(PLACES) for sh
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(hosts=3) as cluster:
+    with Cluster(hosts=3, java=java_options()) as cluster:
         yield cluster
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spillway.backup.keeper import ignore
 from spillway.clock import ManualClock
 from spillway.errors import BackupError
 from spillway.files.folders import LocalFolder
@@ -47,7 +48,8 @@ def handed_over(monkeypatch: pytest.MonkeyPatch, write_table: Any) -> Owners:
     owners._table = LocalFolder(Path())  # which nobody writes into: see write_table
     owners._graph = SimpleNamespace(name="words")  # type: ignore[assignment]
     owners._groups, owners._placement, owners._lock = {"count": group}, placement, threading.Lock()
-    owners._memories = {}
+    owners._lookout = SimpleNamespace(memories={})  # type: ignore[assignment]
+    owners._observe = ignore
     owners.log = MoveLog(owners._groups, ManualClock())
     monkeypatch.setattr(owning, "HandOver", Fetched)
     monkeypatch.setattr(owning, "write_table", write_table)

@@ -9,26 +9,31 @@ from spillway.errors import RunError
 from spillway.files.folders import LocalFolder
 from spillway.spark import probing
 from spillway.spark.hosts import hosts_seen
-from spillway.spark.probing import Seen, _Answer, _answer, _judged, check_seen, probe
+from spillway.spark.probing import Seen, _Answer, _answer, _judged, _Shared, check_seen, probe
 
 NONCE = "probe-1"
 
 
+def folders(*places: Path | str) -> list[_Shared]:
+    """Those that all must reach, that of the backups first."""
+    return [_Shared(place=str(place), backups=not index) for index, place in enumerate(places)]
+
+
 def answer(backups: Path | str, root: Path) -> _Answer:
-    return _answer("h", backups=str(backups), root=str(root), nonce=NONCE)
+    return _answer("h", folders=folders(backups), root=str(root), nonce=NONCE)
 
 
 def test_a_host_that_reads_and_writes_has_no_trouble(tmp_path: Path) -> None:
     LocalFolder(tmp_path / "b").write(NONCE, NONCE.encode())
     told = answer(tmp_path / "b", tmp_path / "m")
     assert (told.host, told.trouble) == ("h", "")
-    assert _judged(told, str(tmp_path / "b"), NONCE) == Seen(memory_id=told.memory_id)
+    assert _judged(told, folders(tmp_path / "b"), NONCE) == Seen(memory_id=told.memory_id)
 
 
 def test_a_host_that_does_not_find_the_drivers_file_writes_nothing(tmp_path: Path) -> None:
     told = answer(tmp_path / "b", tmp_path / "m")
     assert not (tmp_path / "b").exists()
-    seen = _judged(told, str(tmp_path / "b"), NONCE)
+    seen = _judged(told, folders(tmp_path / "b"), NONCE)
     assert not seen.sees_backups
     assert seen.memory_id
     assert seen.trouble.startswith(f"Host h cannot read what the driver put into the backups folder {tmp_path / 'b'} (")
@@ -56,17 +61,33 @@ def test_a_folder_that_can_only_be_read_is_told(tmp_path: Path, monkeypatch: pyt
 
 def test_a_file_that_does_not_reach_the_driver_is_told(tmp_path: Path) -> None:
     wrote = _Answer(host="h", memory_id="m", wrote=f"{NONCE}-7")
-    missing = _judged(wrote, str(tmp_path), NONCE)
-    assert missing.trouble.startswith(f"Host h wrote into the backups folder {tmp_path}, and the driver does not find")
+    missing = _judged(wrote, folders(tmp_path), NONCE)
+    assert missing.trouble.startswith(f"Host h wrote into the backups folder {tmp_path} and the driver does not find")
     (tmp_path / f"{NONCE}-7").write_text("another")
-    assert "it is another file" in _judged(wrote, str(tmp_path), NONCE).trouble
+    assert "it is another file" in _judged(wrote, folders(tmp_path), NONCE).trouble
+
+
+def test_every_folder_must_be_reached(tmp_path: Path) -> None:
+    done: list[str] = []
+    LocalFolder(tmp_path / "b").write(NONCE, NONCE.encode())
+    both, root = folders(tmp_path / "b", tmp_path / "out"), str(tmp_path / "m")
+    told = _answer("h", folders=both, root=root, nonce=NONCE, then=lambda: done.append("done"))
+    assert told.trouble.startswith(f"cannot read what the driver put into the folder {tmp_path / 'out'}, which is wri")
+    assert told.trouble.endswith("Name a folder that all hosts can reach.")
+    assert done == []
+    LocalFolder(tmp_path / "out").write(NONCE, NONCE.encode())
+    told = _answer("h", folders=both, root=root, nonce=NONCE, then=lambda: done.append("done"))
+    assert _judged(told, both, NONCE) == Seen(memory_id=told.memory_id)
+    assert done == ["done"]
+    (tmp_path / "out" / told.wrote).unlink()
+    assert "the driver does not find it there" in _judged(told, both, NONCE).trouble
 
 
 def test_a_host_without_memory_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = answer(tmp_path, tmp_path / "file")
     assert told.trouble.startswith("has no memory: ")
-    assert not _judged(told, str(tmp_path), NONCE).sees_backups
+    assert not _judged(told, folders(tmp_path), NONCE).sees_backups
 
 
 def test_trouble_is_refused_in_one_sentence_and_the_rest_counted() -> None:

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 _EPOCH = r"(?:-epoch-(\d{4,}))?"
 _MEMORY = re.compile(rf"(\d{{4,}}){_EPOCH}")
+_ITEMS = re.compile(rf"items-(\d{{4,}}){_EPOCH}")
 _BACKUPS = re.compile(rf"(\d{{4,}})-of-(\d{{4,}}){_EPOCH}")
 
 
 class MemoryName(NamedTuple):
-    """What the name of a folder of memory says."""
+    """What the name of a folder of memory, or of items, says."""
 
     shard: int
     epoch: int
@@ -61,6 +62,12 @@ def backups_named(name: str) -> BackupName | None:
     """Which shard's backups a folder of this name holds."""
     match = _BACKUPS.fullmatch(name)
     return BackupName(int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+
+
+def items_named(name: str) -> MemoryName | None:
+    """Which shard's items a folder of this name holds."""
+    match = _ITEMS.fullmatch(name)
+    return MemoryName(int(match[1]), int(match[2] or 0)) if match else None
 
 
 def _suffix(epoch: int) -> str:

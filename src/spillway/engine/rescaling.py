@@ -21,6 +21,10 @@ would have come to shard s mod m, whether they are shared out by hash or by numb
 in (``Operator.rescaled``). Of an operator that says nothing of its tables the keys are asked: if each lies in the shard
 that it belongs to, and chance would have it so less than once in 2^64, they are the operator's key.
 
+On several hosts all of this is done by the driver, once it owns the old shards (``gathering``). They are in the epochs
+that the table of owners tells (``epochs``), and the new ones in one that no shard had before: whoever acts for an older
+one, or for the division before, has folders that nobody reads.
+
 The ``seq`` of a new shard is the highest of the old ones. One that puts something out in a batch without tuples may
 then do so under a higher number than it would have had.
 
@@ -29,7 +33,7 @@ What the new shards promise, and why the bound holds over the whole life, is in 
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,7 +48,7 @@ from spillway.backup.manifest import Standing
 from spillway.backup.reach import Reach, Reached
 from spillway.backup.thresholds import failures_divided
 from spillway.clock import Clock
-from spillway.engine.epochs import backup_folder, items_folder, shard_folder
+from spillway.engine.epochs import backups_named, items_named, memory_named, shard_folder
 from spillway.engine.exchange import Placing
 from spillway.engine.feedback import Mailbox
 from spillway.engine.meaning import memory_meaning
@@ -71,6 +75,16 @@ _MANY = 1 << 30  # more shards than there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Epochs:
+    """What is known of shards that have been on several hosts, and who is told of new ones (see ``gathering``)."""
+
+    of: Callable[[str, int], int]  # of an operator's shards, which the driver owns
+    new: Callable[[], int]  # of shards that are made
+    shards: Callable[[str], int | None]  # how many an operator has
+    divided: Callable[[str, int, int], None]  # an operator has so many now, in this epoch; before it is finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """Where a run keeps its state, and what is noted of it."""
 
@@ -78,32 +92,40 @@ class Places:
     backups: str | None
     reach: Reach
     clock: Clock | None = None
+    epochs: Epochs | None = None  # on one machine all are in their first
 
 
 def rescale(graph: CheckedGraph, places: Places, *, batch: int) -> tuple[Rescaled, ...]:
     """Divide anew the state of every operator that has another number of shards than ``graph`` wants, in its turn."""
     done = finish(graph, places)
+    for change in check_divisible(graph, places, batch=batch):
+        change.make()
+    return done + finish(graph, places)
+
+
+def check_divisible(graph: CheckedGraph, places: Places, *, batch: int) -> list["_Change"]:
+    """What is to be divided anew; refused if something cannot be, whatever it contains."""
     changes = []
-    for operator in _stateful(graph):
-        was = shards_found(graph, operator, state=places.state, backups=places.backups)
+    for operator in stateful(graph):
+        was = _shards(graph, operator, places)
         if was is not None and was != graph.shards_of(operator.name):
             changes.append(_Change(graph, operator, places, was=was, batch=batch))
     for change in changes:
         change.check_declared()
-    for change in changes:
-        change.make()
-    return done + finish(graph, places)
+    return changes
 
 
 def finish(graph: CheckedGraph, places: Places) -> tuple[Rescaled, ...]:
     """Complete what a start before this one was killed in the middle of; tells what is complete now."""
     done = []
-    for operator in _stateful(graph):
+    for operator in stateful(graph):
         note = division_folder(graph, operator, state=places.state, backups=places.backups)
         division = read_division(note)
         if division is None or not division.unfinished or division.change is None:
             continue
         _put_in_place(with_shards(graph, operator, division.shards), operator, places, division.change)
+        if places.epochs is not None:
+            places.epochs.divided(operator.name, division.shards, division.change.epoch)
         write_division(note, replace(division, unfinished=False))
         done.append(division.change)
     shutil.rmtree(places.state / ASIDE, ignore_errors=True)
@@ -171,12 +193,14 @@ class _Change:
             write_division(self._note, Division(shards=self._now, unfinished=True, change=change))
 
     def _open(self, graph: CheckedGraph, index: int, held: ExitStack, *, aside: bool = False) -> OpenOperator:
+        epochs, name = self._places.epochs, self._operator.name
         opened = OpenOperator(
-            _operator(graph, self._operator.name),
+            _operator(graph, name),
             graph=graph,
             index=index,
             state=self._places.state / ASIDE if aside else self._places.state,
             backups=self._places.backups,
+            epoch=0 if epochs is None else epochs.new() if aside else epochs.of(name, index),
             clock=self._places.clock,
             reached=self._places.reach.of,
         )
@@ -273,6 +297,7 @@ class _Change:
             lost=tuple(losses),
             loss_max=math.fsum(loss.divergence_max for loss in losses.values()),
             damage="; ".join(loss.damage for loss in losses.values() if loss.damage),
+            epoch=0 if self._places.epochs is None else self._places.epochs.new(),
         )
 
     def _refused(self, why: str) -> StateError:
@@ -286,18 +311,19 @@ def _put_in_place(graph: CheckedGraph, operator: Operator, places: Places, chang
     """Step 4, which may have been cut short before: the new memory for the old one, and nothing else of the old."""
     name = operator.name
     ours = fingerprint(memory_meaning(graph, _operator(graph, name)))
-    for index in range(max(change.was, change.now)):
-        folder = shard_folder(places.state, graph.name, name, index)
-        if folder.is_dir() and fingerprint_in(folder) != ours:
+    there = places.state / graph.name / name
+    for folder in sorted(there.iterdir()) if there.is_dir() else ():
+        if memory_named(folder.name) and fingerprint_in(folder) != ours:
             shutil.rmtree(folder)
-        new = shard_folder(places.state / ASIDE, graph.name, name, index)
-        if index < change.now and new.is_dir() and not folder.exists():
+    for index in range(change.now):
+        folder = shard_folder(places.state, graph.name, name, index, epoch=change.epoch)
+        new = shard_folder(places.state / ASIDE, graph.name, name, index, epoch=change.epoch)
+        if new.is_dir() and not folder.exists():
             move_folder(new, folder)
     _remove_backups(operator, graph, places, shards=change.was)
-    if operator.protect.keeps_items and places.backups is not None:
-        for index in range(change.now, change.was):
-            open_folder(places.backups, graph.name, name, items_folder(index)).remove_all()
-    Mailbox(graph, state=places.state, backups=places.backups).divided_anew(name, batch=change.batch, was=change.was)
+    _remove_items(operator, graph, places, change)
+    memory = None if places.epochs is not None else places.state  # of several hosts nobody sees all
+    Mailbox(graph, state=memory, backups=places.backups).divided_anew(name, batch=change.batch, was=change.was)
     reached = Reached(failures=change.failures, backups=(change.batch - 1,) if operator.protect.keeps_backups else ())
     places.reach.divided_anew(name, shards=change.now, reached=reached)
 
@@ -305,9 +331,26 @@ def _put_in_place(graph: CheckedGraph, operator: Operator, places: Places, chang
 def _remove_backups(operator: Operator, graph: CheckedGraph, places: Places, *, shards: int) -> None:
     """Remove all backups of a division that does not count."""
     if operator.protect.keeps_backups and places.backups is not None:
-        for index in range(shards):
-            folder = backup_folder(index, shards=shards)
-            open_folder(places.backups, graph.name, operator.name, folder).remove_all()
+        for name in open_folder(places.backups, graph.name, operator.name).names():
+            named = backups_named(name)
+            if named is not None and named.shards == shards:
+                open_folder(places.backups, graph.name, operator.name, name).remove_all()
+
+
+def _remove_items(operator: Operator, graph: CheckedGraph, places: Places, change: Rescaled) -> None:
+    """Remove items that no shard of the new division could have."""
+    if operator.protect.keeps_items and places.backups is not None:
+        for name in open_folder(places.backups, graph.name, operator.name).names():
+            named = items_named(name)
+            if named is not None and (named.shard >= change.now or named.epoch != change.epoch):
+                open_folder(places.backups, graph.name, operator.name, name).remove_all()
+
+
+def _shards(graph: CheckedGraph, operator: Operator, places: Places) -> int | None:
+    """How many shards an operator has; None if it has no state yet."""
+    if places.epochs is not None:
+        return places.epochs.shards(operator.name)
+    return shards_found(graph, operator, state=places.state, backups=places.backups)
 
 
 def _keys(operator: Operator, name: str) -> pa.Array:
@@ -316,7 +359,8 @@ def _keys(operator: Operator, name: str) -> pa.Array:
     return keys
 
 
-def _stateful(graph: CheckedGraph) -> list[Operator]:
+def stateful(graph: CheckedGraph) -> list[Operator]:
+    """The operators that have shards."""
     return [node for node in graph.operators.values() if isinstance(node, Operator) and node.stateful]
 
 

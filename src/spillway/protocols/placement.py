@@ -57,6 +57,7 @@ class Why(StrEnum):
     ASKED = "somebody asked"
     DRAINED = "its host is being drained"
     REBALANCED = "a host joined"
+    DIVIDED = "its operator is divided anew"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ class Rescaled:
     lost: tuple[int, ...] = ()  # the old shards whose memory was gone: they were recovered before they were divided
     loss_max: float = 0.0  # how far those can be off, all together; infinite if nothing bounds it
     damage: str = ""  # which files of their backups, and how
+    epoch: int = 0  # that the new shards begin in
 
     def as_json(self) -> dict[str, Any]:
         """As the run directory has it; what nothing bounds is null."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from spillway.backup.keeper import Step
+from spillway.backup.keeper import SHARD_STEPS, Step
 from spillway.engine.epochs import shard_folder
 from spillway.errors import BoundLostError, StaleAttemptError
 from spillway.soak.faulty_files import Damage, Trap
@@ -17,7 +17,6 @@ from spillway.soak.memories import demand
 from spillway.soak.plans import GRAPH
 from spillway.soak.world import Killed, World
 
-STEPS = tuple(step for step in Step if step is not Step.WRITTEN)  # that one is the driver's, no shard sees it
 _OPERATIONS_MAX = 25  # file operations of one batch among which the one that fails is chosen
 
 T = TypeVar("T")
@@ -130,7 +129,7 @@ class Faults:
 
     def _crash(self) -> tuple[str, bool]:
         """The next attempt dies at a step of a shard; if there is no such step, it goes well."""
-        (operator, shard), step = self._place(), self._pick(STEPS)
+        (operator, shard), step = self._place(), self._pick(SHARD_STEPS)
         return f"{operator}, shard {shard}, at {step}", self._dies(operator, shard, step, self._world.attempt)
 
     def _dies(self, operator: str, shard: int, step: Step, attempt: Callable[[], None]) -> bool:
@@ -152,7 +151,7 @@ class Faults:
 
     def _leave_over(self) -> tuple[str, bool]:
         world = self._world
-        (operator, shard), step = self._place(), self._pick(STEPS)
+        (operator, shard), step = self._place(), self._pick(SHARD_STEPS)
         where = f"{operator}, shard {shard}, at {step}"
         if not self._may_go_back():
             return where, False

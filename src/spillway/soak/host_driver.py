@@ -1,6 +1,6 @@
 """A driver on a cluster that runs the graph of ``host_graph`` as it is told, line by line, and tells how it goes.
 
-    python -m spillway.soak.host_driver MASTER
+    python -m spillway.soak.host_driver MASTER [JAVA-OPTIONS]
 
 It is a process of its own because it is killed, and because a process has one Spark. Every line is a JSON object, both
 ways. What it tells of a batch it tells when the batch is done, so that it is known also of a driver that was killed.
@@ -14,8 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from spillway.backup.keeper import Step
 from spillway.errors import SpillwayError
 from spillway.soak.host_graph import host_graph
+from spillway.soak.host_holds import HOLDS, Hold, Holding
 from spillway.spark.hosts import hosts_seen
 from spillway.spark.running import Run
 from spillway.spark.settings import session
@@ -25,14 +27,12 @@ _LOOK_S = 0.05
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS: dict[str, Any] = {
     "spark.executor.memory": "512m",
-    # Executors, and drivers, live for seconds to minutes.
-    "spark.executor.extraJavaOptions": _QUICK_JAVA,
-    "spark.driver.extraJavaOptions": _QUICK_JAVA,
     "spark.driver.memory": "1g",
+    "spark.python.daemon.module": "spillway.spark.quick_daemon",
     # A host that is paused is to be noticed soon.
-    "spark.executor.heartbeatInterval": "1s",
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "6s",
-    "spark.network.timeoutInterval": "1s",
+    "spark.executor.heartbeatInterval": "500ms",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "3s",
+    "spark.network.timeoutInterval": "500ms",
 }
 
 
@@ -55,13 +55,21 @@ class Driver:
             time.sleep(_LOOK_S)
         return {"event": "hosts", "hosts": sorted(hosts_seen(self._spark.sparkContext))}
 
-    def begin(self, folder: str, batches: int, delay_max_s: float) -> dict[str, Any]:
+    def begin(
+        self, folder: str, batches: int, delay_max_s: float, holds: list[dict[str, Any] | None]
+    ) -> dict[str, Any]:
         """Begin a run, or go on with one that another driver began."""
         place = Path(folder)
         graph = host_graph(place / "out", batches=batches, delay_max_s=delay_max_s)
+        holding = Holding(
+            folder=place / HOLDS,
+            holds=[None if hold is None else Hold(**{**hold, "step": Step(hold["step"])}) for hold in holds],
+        )
         self._told = 0
         try:
-            self._run = start_run(graph, self._spark, backups=place / "backups", checkpoint=place / "checkpoint")
+            self._run = start_run(
+                graph, self._spark, backups=place / "backups", checkpoint=place / "checkpoint", observe=holding
+            )
         except SpillwayError as error:
             return {"event": "ended", "error": str(error)}
         return {"event": "begun"}
@@ -111,7 +119,7 @@ class Driver:
         return events
 
 
-def main(master: str) -> None:
+def main(master: str, java: str = "") -> None:
     """Do what standard input says until it ends."""
     asked: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -121,7 +129,10 @@ def main(master: str) -> None:
         asked.put("")
 
     threading.Thread(target=read, daemon=True).start()
-    driver = Driver(session(master=master, **_SETTINGS))
+    # Executors, and drivers, live for seconds to minutes.
+    java = f"{_QUICK_JAVA} {java}"
+    options = {"spark.executor.extraJavaOptions": java, "spark.driver.extraJavaOptions": java}
+    driver = Driver(session(master=master, **{**_SETTINGS, **options}))
     _tell({"event": "ready"})
     while True:
         try:
@@ -141,4 +152,4 @@ def _tell(event: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

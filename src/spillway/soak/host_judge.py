@@ -57,6 +57,7 @@ class Seen:
     error: str = ""  # with which it ended
     servers: list[int] = field(default_factory=list)  # processes
     memory: list[str] = field(default_factory=list)  # of shards, at hosts that do not own them
+    waits: list[str] = field(default_factory=list)  # for hosts that showed no executor
 
     def take(self, event: Mapping[str, Any], *, driver: int) -> None:
         """A driver tells of some batches, and of all moves it knows."""
@@ -71,9 +72,13 @@ class Seen:
 
 
 def judge(seen: Seen, wanted: Outputs, *, quiet: bool = False) -> list[str]:
-    """Every promise that was broken, a sentence each; ``quiet`` if nothing was done that could cost anything."""
+    """Every promise that was broken, a sentence each; ``quiet`` if nothing was done that could cost anything.
+
+    Where a batch waited for a host, though, Spark had lost an executor by itself: the machine was too slow for it.
+    """
     if seen.error:
         return [f"The run ended with an error: {seen.error}"]
+    quiet = quiet and not seen.waits
     broken = [*_of_output(seen.outputs, wanted), *_of_owners(seen), *_of_failures(seen, quiet=quiet)]
     broken += [f"Among the output there is {stray}." for stray in seen.strays]
     if seen.servers:

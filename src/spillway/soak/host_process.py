@@ -23,11 +23,11 @@ class StuckError(Exception):
 class DriverProcess:
     """A driver, by its lines."""
 
-    def __init__(self, master: str, *, memory: Path) -> None:
+    def __init__(self, master: str, *, memory: Path, java: str = "") -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "spillway.soak.host_driver", master],
+            [sys.executable, "-m", "spillway.soak.host_driver", master, java],
             env={**os.environ, "PYTHONPATH": path, MEMORY_VARIABLE: str(memory)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -48,10 +48,17 @@ class DriverProcess:
 
     def next(self, *, seconds_max: float) -> dict[str, Any]:
         """What it tells next."""
+        event = self.soon(seconds_max=seconds_max)
+        if event is None:
+            raise StuckError("the driver said nothing for too long")
+        return event
+
+    def soon(self, *, seconds_max: float) -> dict[str, Any] | None:
+        """What it tells next, if that is soon."""
         try:
             event = self._events.get(timeout=max(seconds_max, 0.001))
         except queue.Empty:
-            raise StuckError("the driver said nothing for too long") from None
+            return None
         if event["event"] == "gone":
             raise StuckError(self._last_words())
         return event

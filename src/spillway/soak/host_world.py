@@ -4,8 +4,8 @@ import json
 import shutil
 import tempfile
 import time
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,8 +13,9 @@ from typing import Any, Self
 from spillway.engine.epochs import memory_named
 from spillway.engine.owner_table import read_table
 from spillway.files.folders import open_folder
-from spillway.soak.host_graph import NAME, SINKS, outputs, undisturbed
-from spillway.soak.host_histories import BATCHES, Fault, History, Kind
+from spillway.soak.host_graph import NAME, outputs, undisturbed
+from spillway.soak.host_histories import BATCHES, MOVES, Fault, History, Kind
+from spillway.soak.host_holds import HOLDS, Holding
 from spillway.soak.host_judge import Seen, judge, story_of
 from spillway.soak.host_process import DriverProcess, StuckError
 from spillway.spark.standalone import Cluster
@@ -25,8 +26,9 @@ HISTORY_S_MAX = 240.0
 
 _START_S_MAX = 120.0
 _HISTORIES_PER_DRIVER = 25
-_LOOK_S = 0.05
+_LOOK_S = 0.02
 _SERVERS_END_S = 20.0
+_PAUSED_S_MAX = 25.0  # then a host goes on that was to wait for batches of others: it may be needed for these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Verdict:
     moves: int
     handed_over: int
     recoveries: int
+    struck: int  # faults: one that waits for a step to which nobody comes does not
     seconds: float
 
 
@@ -50,17 +53,26 @@ class _Life:
     seen: Seen = field(default_factory=Seen)
     driver: int = 0
     told: list[str] = field(default_factory=list)  # what happened, for the story
-    away: dict[int, int | None] = field(
-        default_factory=dict
-    )  # hosts, and how many batches must be done for them to be back
+    struck: set[int] = field(default_factory=set)  # faults, by number
+    moving: dict[int, dict[str, Any]] = field(default_factory=dict)  # those that began with a move, and from where to
+    away: dict[int, int | None] = field(default_factory=dict)  # hosts, and how many batches must be done till they come
+    paused: dict[int, tuple[int, float]] = field(default_factory=dict)  # the same, and until when at the latest
     ended: bool = False
+
+    @property
+    def holding(self) -> Holding:
+        return Holding(folder=self.folder / HOLDS, holds=[fault.hold for fault in self.history.faults])
 
 
 class World:
-    """Hosts, and a driver that runs the graph there; for the length of a ``with``."""
+    """Hosts, and a driver that runs the graph there; for the length of a ``with``.
 
-    def __init__(self, hosts: int) -> None:
-        self._cluster = Cluster(hosts)
+    ``java`` are further options of every Java there is.
+    """
+
+    def __init__(self, hosts: int, *, java: str = "") -> None:
+        self._cluster = Cluster(hosts, java=java)
+        self._java = java
         self._driver: DriverProcess | None = None
         self._lived = 0
 
@@ -95,6 +107,7 @@ class World:
             self._end_driver()
         self._have_driver(all_hosts=True)
         life = _Life(history, self._files / f"history-{self._lived}")
+        life.holding.folder.mkdir(parents=True)
         self._lived += 1
         try:
             self._begin(life)
@@ -120,24 +133,38 @@ class World:
             moves=len(life.seen.moves),
             handed_over=handed,
             recoveries=sum(row.recovered for row in life.seen.rows),
+            struck=len(life.struck),
             seconds=took_s,
         )
 
     def _begin(self, life: _Life) -> None:
         assert self._driver is not None
-        options = {"batches": BATCHES, "delay_max_s": life.history.delay_max_s}
+        holds = [None if hold is None else asdict(hold) for hold in life.holding.holds]
+        options = {"batches": BATCHES, "delay_max_s": life.history.delay_max_s, "holds": holds}
         self._driver.tell("begin", folder=str(life.folder), **options)
 
     def _follow(self, life: _Life, *, until_s: float) -> None:
-        faults = deque(life.history.faults)
         while not life.ended:
             assert self._driver is not None
-            self._take(life, self._driver.next(seconds_max=until_s - time.monotonic()))
-            self._strike_due(life, faults)
-            for host in [host for host, batch in life.away.items() if batch is not None and life.seen.batches >= batch]:
-                del life.away[host]
-                self._note(life, f"host {host} is back")
-                self._cluster.start_worker(host)
+            event = self._driver.soon(seconds_max=_LOOK_S)
+            if event is not None:
+                self._take(life, event)
+            elif time.monotonic() > until_s:
+                raise StuckError("the run takes too long")
+            self._strike_due(life)
+            self._bring_back(life)
+
+    def _bring_back(self, life: _Life) -> None:
+        done = life.seen.batches
+        for host in [host for host, batch in life.away.items() if batch is not None and done >= batch]:
+            del life.away[host]
+            self._note(life, f"host {host} is back")
+            self._cluster.start_worker(host)
+        now_s = time.monotonic()
+        for host in [host for host, (batch, latest_s) in life.paused.items() if done >= batch or now_s > latest_s]:
+            del life.paused[host]
+            self._note(life, f"host {host} goes on")
+            self._cluster.resume(host)
 
     def _take(self, life: _Life, event: dict[str, Any]) -> None:
         match event["event"]:
@@ -146,6 +173,7 @@ class World:
                 self._note(life, f"{life.seen.batches} batches are done")
             case "ended":
                 life.ended, life.seen.error = True, event["error"]
+                life.seen.waits += event.get("waits", ())
                 for what in [*event.get("waits", ()), *event.get("troubles", ())]:
                     self._note(life, what)
             case _:
@@ -156,14 +184,31 @@ class World:
 
     # -- what is done to hosts ----------------------------------------------------------------------------------------
 
-    def _strike_due(self, life: _Life, faults: deque[Fault]) -> None:
-        while faults and not life.ended and life.seen.batches >= faults[0].batch:
-            self._strike(life, faults.popleft())
+    def _strike_due(self, life: _Life) -> None:
+        for number, fault in enumerate(life.history.faults):
+            if life.ended or number in life.struck or life.seen.batches < fault.batch:
+                continue
+            if fault.kind in MOVES and number not in life.moving:
+                options = {"operator": fault.operator, "shard": fault.shard, "other": fault.other}
+                life.moving[number] = self._ask(life, "move", **options)
+            held = life.holding.held(number) if fault.step is not None else ""
+            if held is not None:
+                life.struck.add(number)
+                if fault.step is None:
+                    time.sleep(fault.after_s)
+                self._note(life, fault.sentence())
+                try:
+                    self._strike(life, fault, self._struck(fault, held), life.moving.get(number, {}))
+                finally:
+                    life.holding.let_go(number)
 
-    def _strike(self, life: _Life, fault: Fault) -> None:
-        time.sleep(fault.after_s)
-        self._note(life, fault.sentence())
-        cluster, host = self._cluster, fault.host
+    def _struck(self, fault: Fault, held: str) -> int:
+        """The host: the one at whose step it is, if it is at a host's."""
+        hosts, at = self._cluster.hosts, Path(held).name
+        return hosts.index(at) if at in hosts else fault.host
+
+    def _strike(self, life: _Life, fault: Fault, host: int, moving: dict[str, Any]) -> None:
+        cluster = self._cluster
         match fault.kind:
             case Kind.EXECUTOR | Kind.WIPED:
                 self._kill_executor(life, host, wiped=fault.wiped)
@@ -171,9 +216,10 @@ class World:
                 self._take_away(life, fault, host)
             case Kind.TWO_GONE:
                 self._take_away(life, fault, host)
+                other = fault.other if fault.other != host else fault.host
                 # The other one is back sooner or later: the first may not be, and one more may go.
-                self._take_away(life, fault, fault.other, back_after=fault.back_after or 1)
-            case Kind.DRIVER | Kind.DRIVER_AND_HOST:
+                self._take_away(life, fault, other, back_after=fault.back_after or 1)
+            case Kind.DRIVER | Kind.DRIVER_AND_HOST | Kind.DRIVER_IN_MOVE:
                 for event in self._end_driver():
                     if event["event"] == "rows":
                         self._take(life, event)
@@ -183,19 +229,25 @@ class World:
                 self._have_driver(all_hosts=False)
                 self._begin(life)
             case Kind.PAUSED:
-                cluster.pause(host)
-                try:
-                    time.sleep(fault.paused_s)
-                finally:
-                    cluster.resume(host)
+                self._pause(life, fault, host)
             case Kind.DRAINED:
                 self._ask(life, "drain", host=cluster.hosts[host])
-            case Kind.MOVED | Kind.SOURCE_KILLED | Kind.TARGET_KILLED:
-                answer = self._ask(life, "move", operator=SINKS[fault.shard % 2], shard=fault.shard, other=fault.other)
-                struck = answer.get({Kind.SOURCE_KILLED: "source", Kind.TARGET_KILLED: "target"}.get(fault.kind, ""))
-                if struck is not None:
-                    time.sleep(fault.after_s / 2)
-                    self._kill_executor(life, cluster.hosts.index(struck), wiped=fault.wiped)
+            case Kind.SOURCE_KILLED | Kind.TARGET_KILLED:
+                end = moving.get("source" if fault.kind is Kind.SOURCE_KILLED else "target")
+                if end is not None:
+                    self._kill_executor(life, cluster.hosts.index(end), wiped=fault.wiped)
+
+    def _pause(self, life: _Life, fault: Fault, host: int) -> None:
+        if host in life.away or host in life.paused:
+            return
+        self._cluster.pause(host)
+        if fault.back_after is not None:
+            life.paused[host] = (life.seen.batches + 1 + fault.back_after, time.monotonic() + _PAUSED_S_MAX)
+            return
+        try:
+            time.sleep(fault.paused_s)
+        finally:
+            self._cluster.resume(host)
 
     def _ask(self, life: _Life, what: str, **options: Any) -> dict[str, Any]:
         """Ask the driver, and hear what it says first of other things."""
@@ -208,15 +260,17 @@ class World:
                 return event
 
     def _kill_executor(self, life: _Life, host: int, *, wiped: bool) -> None:
-        if host in life.away:
+        if host in life.away or host in life.paused:
             return
         self._cluster.kill_executor(host)
         if wiped:
             self._cluster.wipe_memory(host)
 
     def _take_away(self, life: _Life, fault: Fault, host: int, *, back_after: int | None = None) -> None:
-        if host in life.away:
+        staying = {*range(len(self._cluster.hosts))} - life.away.keys() - {host}
+        if host in life.away or not staying:
             return
+        life.paused.pop(host, None)
         back_after = fault.back_after if back_after is None else back_after
         self._cluster.kill_worker(host)
         if fault.wiped:
@@ -229,7 +283,7 @@ class World:
         """Have a driver, to which all hosts show an executor if that is wanted."""
         wanted = len(self._cluster.hosts)
         if self._driver is None:
-            self._driver = DriverProcess(self._cluster.url, memory=self._memory)
+            self._driver = DriverProcess(self._cluster.url, memory=self._memory, java=self._java)
             self._driver.next(seconds_max=_START_S_MAX)
         if all_hosts:
             self._driver.tell("hosts", count=wanted, seconds_max=_START_S_MAX / 2)

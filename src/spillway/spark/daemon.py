@@ -13,8 +13,6 @@ from contextlib import suppress
 
 from pyspark import daemon
 
-from spillway.spark.warm import warm
-
 _work = daemon.worker
 
 
@@ -28,6 +26,8 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     with suppress(Exception):  # a favour to the workers, who can do without
+        from spillway.spark.warm import warm
+
         warm()
     daemon.worker = worker
     gc.collect()

@@ -65,6 +65,8 @@ def as_table(
 def from_table(noted: OwnerTable, groups: Iterable[Group]) -> tuple[dict[Shard, Owner], dict[Shard, int]]:
     """The owners that are noted, and the highest epochs that were given out; no owners if some are missing.
 
+    Nor are there any if an operator had another number of shards (see ``engine.gathering``).
+
     Operators that have come into one stage since may have different owners: then they begin an epoch of their own, and
     those whose memory is not there recover.
     """
@@ -72,6 +74,7 @@ def from_table(noted: OwnerTable, groups: Iterable[Group]) -> tuple[dict[Shard, 
     given: dict[Shard, int] = {}
     whole = True
     for group in groups:
+        whole &= all(len(noted.rows.get(name, ())) in (0, shards) for name, shards in group.operators.items())
         for index in range(group.shards):
             rows = [noted.rows[name][index] for name in group.at(index) if index < len(noted.rows.get(name, ()))]
             if not rows:

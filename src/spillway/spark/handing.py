@@ -6,13 +6,14 @@
 
 All three are asked of hosts as ``asking`` does, so they may be done twice and on hosts that were not meant: whoever is
 not in a plan does nothing. A server that nobody stops ends when it has been idle for a while, or with its executor.
+The driver may be a source or a target, too (``engine.gathering``): what it is asked it does itself.
 """
 
 import os
 import secrets
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,9 +21,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spillway.engine.epochs import shard_folder
+from spillway.engine.gathering import DRIVER
 from spillway.errors import SpillwayError
 from spillway.protocols.placement import Move, Shard
-from spillway.spark.asking import ask_hosts
+from spillway.spark.asking import Answers, Asked, ask_hosts
+from spillway.spark.hosts import driver_host
 from spillway.spark.memory_place import MemoryPlace
 
 FETCH_S_MAX = 600.0
@@ -51,10 +54,22 @@ class Handed:
 
 
 class HandOver:
-    """Some shards that are handed over together; ``close`` ends the servers."""
+    """Some shards that are handed over together; ``close`` ends the servers.
 
-    def __init__(self, spark: SparkSession, *, graph: str, memory: MemoryPlace, handings: Sequence[Handing]) -> None:
+    ``served`` is called when the sources are ready to give what they have.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        graph: str,
+        memory: MemoryPlace,
+        handings: Sequence[Handing],
+        served: Callable[[], None],
+    ) -> None:
         self._spark = spark
+        self._on_served = served
         self._graph = graph
         self._memory = memory
         self._handings = handings
@@ -64,14 +79,16 @@ class HandOver:
     def run(self) -> dict[Shard, Handed]:
         """Copy all; nothing is removed at the sources."""
         sources = {handing.move.source for handing in self._handings}
-        ask = partial(_serve, sources=sources, memory=self._memory, token=self._token)
-        served = ask_hosts(self._spark, sources, ask, seconds_max=_SERVE_S_MAX)
+        served = self._ask(
+            sources, partial(_serve, sources=sources, memory=self._memory, token=self._token), seconds_max=_SERVE_S_MAX
+        )
         refused = {host: f"Host {host} {served.silent}" for host in sources - served.of.keys()}
         for host, answer in served.of.items():
             if isinstance(answer, str):
                 refused[host] = answer
             else:
                 self._servers[host] = answer
+        self._on_served()
         found = {
             one.move.shard: Handed(trouble=refused[one.move.source])
             for one in self._handings
@@ -82,8 +99,7 @@ class HandOver:
             if handing.move.shard not in found:
                 paths = [self._paths(handing, operator) for operator in handing.operators]
                 plans[handing.move.to.host].append((handing.move.shard, self._servers[handing.move.source], paths))
-        fetched = ask_hosts(
-            self._spark,
+        fetched = self._ask(
             plans,
             partial(_fetch, plans=dict(plans), memory=self._memory, token=self._token),
             seconds_max=FETCH_S_MAX,
@@ -104,7 +120,15 @@ class HandOver:
                 gone[handing.move.source] += [self._paths(handing, operator)[0] for operator in handing.operators]
         plans = {host: (self._servers[host], paths) for host, paths in gone.items()}
         # Whatever is not removed now is of an older epoch, which nobody reads.
-        ask_hosts(self._spark, plans, partial(_let_go, plans=plans, token=self._token), seconds_max=_LET_GO_S_MAX)
+        self._ask(plans, partial(_let_go, plans=plans, token=self._token), seconds_max=_LET_GO_S_MAX)
+
+    def _ask(self, hosts: Iterable[str], ask: Asked, *, seconds_max: float) -> Answers:
+        """Ask hosts, and the driver if it is among them."""
+        wanted = {*hosts}
+        answers = ask_hosts(self._spark, wanted - {DRIVER}, ask, seconds_max=seconds_max)
+        if DRIVER in wanted:
+            answers.of[DRIVER] = ask(DRIVER)
+        return answers
 
     def _paths(self, handing: Handing, operator: str) -> tuple[str, str]:
         """Where the memory of a shard is, and where it goes to, below the run's folder."""
@@ -123,8 +147,11 @@ def _serve(host: str, *, sources: set[str], memory: MemoryPlace, token: str) -> 
     from spillway.engine.hand_over_server import start_server
 
     try:
-        # Spark's daemon, which forked this worker, ends with its executor.
-        address = start_server(memory.folder, host=host, token=token, while_pid=os.getppid())
+        if host == DRIVER:
+            address = start_server(memory.folder, host=driver_host(), token=token, while_pid=os.getpid())
+        else:
+            # Spark's daemon, which forked this worker, ends with its executor.
+            address = start_server(memory.folder, host=host, token=token, while_pid=os.getppid())
     except SpillwayError as error:
         return str(error)
     return address.host, address.port

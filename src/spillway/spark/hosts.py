@@ -21,6 +21,13 @@ def hosts_seen(context: SparkContext) -> frozenset[str]:
     return frozenset(executor.rpartition(":")[0] for executor in shown)
 
 
+def driver_host() -> str:
+    """The address by which executors reach the driver, in its process."""
+    context = SparkContext._active_spark_context
+    assert context is not None
+    return str(context.getConf().get("spark.driver.host", "127.0.0.1"))
+
+
 def this_host(context: SparkContext) -> Column:
     """The host of the executor that works this column out, by the name ``hosts_seen`` gives it.
 

@@ -17,42 +17,39 @@ cluster before: then its table is there, and says which epochs shards are in.
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
+from spillway.engine import rescaling
+from spillway.engine.gathering import Gathering
 from spillway.engine.owner_table import OwnerTable, read_table, write_table
 from spillway.errors import GraphError, NotOwnerError, RunError
 from spillway.files.folders import Folder
 from spillway.graph.checked import CheckedGraph
 from spillway.protocols.placement import Decision, Placement, Shard, Wish
 from spillway.records.progress import ShardProgress
+from spillway.records.rescaled import Rescaled
+from spillway.spark.carrying import HostCarrier
 from spillway.spark.groups import Group, as_table, from_table, groups_of
 from spillway.spark.handing import Handed, Handing, HandOver
 from spillway.spark.hosts import hosts_seen
+from spillway.spark.lookout import Look, Lookout
 from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.move_log import MoveLog
 from spillway.spark.pinning import Pins
-from spillway.spark.probing import PROBE_S_MAX, check_seen, probe
 from spillway.spark.raised import as_ours
 from spillway.spark.settings import WAIT_FOR_HOST_S, wait_for_hosts
-from spillway.spark.sweeping import leave, sweep
+from spillway.spark.sweeping import leave, sweeping
 from spillway.spark.telling import PROPERTY, Told, written
 
-SETTLED_S = 1.0
-"""Before owners are given out for the first time, no other host may have come for so long."""
-HOSTS_S_MAX = 120.0
-"""How long a run that begins waits for the first one."""
 ATTEMPTS_MAX = 12
 """How often a batch is tried in which hosts are lost, before its error is raised."""
 
-_LOOK_S = 0.05
-_PROBE_AGAIN_S = 10.0  # how long hosts that have come have to answer
-_AVOIDED_S = 30.0
 _HOST_LOST = re.compile(
     r"ExecutorLostFailure|FetchFailed|has failed the maximum allowable number of times|"
     r"Executor heartbeat timed out|Python worker exited unexpectedly"
@@ -75,31 +72,40 @@ class Owners:
         rebalance: bool = False,
         shared: Iterable[str] = (),
         stopping: Callable[[], bool] = lambda: False,
+        observe: Observer = ignore,
         clock: Clock | None = None,
     ) -> None:
         self._graph = graph
         self._spark = spark
         self._memory = memory
-        self._backups = backups
         self._table = table
         self._reach = reach
-        self._shared = tuple(shared)  # folders that all hosts must see, beside the backups
         self._stopping = stopping
+        self._observe = observe
         self._clock = clock or SystemClock()
         self._groups = groups_of(graph)
         self._by_stage = {group.stage: group for group in self._groups.values()}
         self._lock = threading.Lock()  # around the placement: people ask from other threads
-        self._memories: dict[str, str] = {}  # by host, as last heard
-        self._asked: frozenset[str] = frozenset()  # hosts that have answered since they came
-        self._avoided: dict[str, float] = {}  # those that had trouble, and until when nobody asks them again
         self._tried: tuple[int, int] = (-1, 0)  # a batch, and how often it failed
         self.log = MoveLog(self._groups, self._clock)
         """What became of the shards."""
+        self._lookout = Lookout(
+            spark,
+            memory=memory,
+            backups=backups,
+            shared=shared,
+            owns=lambda host: bool(self._placement.shards_at(host)),
+            sweeping=self._sweeping,
+            trouble=self.log.trouble,
+            stopping=stopping,
+            clock=self._clock,
+        )
+        self._batch, self._rebalance = batch, rebalance
         noted = None if table is None else read_table(table)
         context: Any = spark.sparkContext
         self.several = bool(self._groups) and (noted is not None or not context._jsc.sc().isLocal())
         """Whether owners matter."""
-        self._placement = self._begun(noted or OwnerTable(), batch=batch, rebalance=rebalance)
+        self._placement = self._begun(noted or OwnerTable())
         if self.several and table is None:
             raise RunError(
                 "Who owns a shard is noted beside the backups or, without any, beside Spark's checkpoint, which is in "
@@ -110,30 +116,51 @@ class Owners:
             least_s = min(group.delay_max_s for group in self._groups.values())
             wait_for_hosts(spark, seconds=min(max(least_s, 1.0), WAIT_FOR_HOST_S))
 
-    def _begun(self, noted: OwnerTable, *, batch: int, rebalance: bool) -> Placement:
+    def _begun(self, noted: OwnerTable) -> Placement:
         """Go on from what is noted; a run that begins anew has owners of its own, and epochs above those."""
         owners, given = from_table(noted, self._groups.values())
-        if batch == 0:
+        if self._batch == 0:
             given = {shard: max(owner.epoch, given.get(shard, -1)) for shard, owner in owners.items()} | given
             owners = {}
         if owners:
-            self._memories = dict(noted.memories)
+            self._lookout.memories = dict(noted.memories)
         wishes = {
             group.name: Wish(shards=group.shards, delay_max_s=group.delay_max_s) for group in self._groups.values()
         }
-        return Placement(wishes, owners=owners, given=given, rebalance=rebalance)
+        return Placement(wishes, owners=owners, given=given, rebalance=self._rebalance)
 
     # -- before a batch -----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Refuse to begin where a host does not see what all must see; nothing has run yet."""
         if self.several:
-            self._look(self._settled_hosts(), strict=True)
+            self._saw(self._lookout.first())
+
+    def divide(self, places: rescaling.Places, *, rescale: bool) -> tuple[Rescaled, ...]:
+        """Have the numbers of shards that the graph wants, if that is asked for, and finish what was begun."""
+        assert self._table is not None
+        carrier = HostCarrier(self._spark, graph=self._graph.name, memory=self._memory, look=self._lookout.there)
+        gathering = Gathering(
+            self._graph,
+            table=self._table,
+            together=[[*group.operators] for group in self._groups.values()],
+            places=places,
+            memory=self._memory.memory_id(),
+            carrier=carrier,
+            clock=self._clock,
+            delay_max_s=max(group.delay_max_s for group in self._groups.values()),
+            batch=self._batch,
+        )
+        done = gathering.run(rescale=rescale)
+        self._placement = self._begun(read_table(self._table) or OwnerTable())
+        self._lookout.forget()
+        return done
 
     def prepare(self, batch: int) -> None:
         """Have an owner for every shard, who lives, and tell the tasks of the batch that is about to run."""
         if self.several:
             self._decide(batch)
+            self._observe(Step.PLACED, "", -1, batch)
         self._spark.sparkContext.setLocalProperty(PROPERTY, written(self._told()))
 
     def pinned(self, frame: DataFrame, stage: int) -> DataFrame:
@@ -151,11 +178,11 @@ class Owners:
         self._tried = (batch, self._tried[1] + 1 if self._tried[0] == batch else 1)
         if not lost or self._tried[1] >= ATTEMPTS_MAX:
             raise error
-        self._asked = frozenset()  # whoever is there is asked again which memory is theirs
+        self._lookout.forget()
 
     def _decide(self, batch: int) -> None:
         while True:
-            self._look(hosts_seen(self._spark.sparkContext))
+            self._saw(self._lookout.look())
             with self._lock:
                 decision = self._placement.decide(now_s=self._clock.monotonic_s())
                 changed = decision.settled or decision.moves or decision.hand_overs
@@ -172,90 +199,39 @@ class Owners:
             if decision.go:
                 return
             assert decision.wait_until_s is not None
-            self._wait(decision.wait_until_s)
+            self._lookout.wait(decision.wait_until_s)
 
-    def _look(self, hosts: frozenset[str], *, strict: bool = False) -> None:
-        """See who is there; who was not at the last look is asked."""
-        now_s = self._clock.monotonic_s()
-        fresh = {host for host in hosts - self._asked if self._avoided.get(host, now_s) <= now_s}
-        self._asked &= hosts
-        usable = set(self._asked)
-        if fresh:
-            folders = [self._backups, *self._shared]
-            seconds = PROBE_S_MAX if strict else _PROBE_AGAIN_S
-            answers = [
-                probe(self._spark, backups=folder, root=self._memory.root, hosts=fresh, seconds_max=seconds)
-                for folder in folders
-            ]
-            for seen in answers if strict else ():
-                check_seen(seen)
-            for host in sorted(fresh):
-                troubles = [seen[host].trouble for seen in answers if seen[host].trouble]
-                if troubles:
-                    self.log.trouble(troubles[0])
-                    self._avoided[host] = self._clock.monotonic_s() + _AVOIDED_S
-                    continue
-                usable.add(host)
-                memory = answers[0][host].memory_id
-                if self._memories.get(host, memory) != memory:
-                    with self._lock:
-                        self._placement.lost(host)
-                self._memories[host] = memory
-            self._sweep(usable - self._asked)
-            self._asked = frozenset(usable)
+    def _saw(self, look: Look) -> None:
         with self._lock:
-            self._placement.seen(usable, now_s=self._clock.monotonic_s())
+            for host in look.lost:
+                self._placement.lost(host)
+            self._placement.seen(look.hosts, now_s=self._clock.monotonic_s())
 
-    def _sweep(self, hosts: Iterable[str]) -> None:
-        """Have hosts that have come back let go of what is others' by now."""
+    def _sweeping(self) -> Callable[[], None]:
+        """What hosts that have come back do: they let go of what is others' by now."""
         owners = self._placement.owners
-        if owners:
-            owned = {
-                operator: {
-                    index: (owners[group.name, index].epoch, self._memories.get(owners[group.name, index].host, ""))
-                    for index in range(shards)
-                }
-                for group in self._groups.values()
-                for operator, shards in group.operators.items()
+        owned = {
+            operator: {
+                index: (owners[group.name, index].epoch, self._lookout.memories.get(owners[group.name, index].host, ""))
+                for index in range(shards)
             }
-            sweep(self._spark, hosts, memory=self._memory, graph=self._graph.name, owned=owned)
+            for group in self._groups.values()
+            for operator, shards in group.operators.items()
+            if owners
+        }
+        return sweeping(memory=self._memory, graph=self._graph.name, owned=owned)
 
     def leave(self) -> None:
         """Have all hosts remove the run's memory, which was temporary."""
         if self.several:
             leave(self._spark, hosts_seen(self._spark.sparkContext), memory=self._memory)
 
-    def _settled_hosts(self) -> frozenset[str]:
-        """The hosts that are there once no other has come for a while."""
-        hosts, since_s = hosts_seen(self._spark.sparkContext), self._clock.monotonic_s()
-        until_s = since_s + HOSTS_S_MAX
-        while self._clock.monotonic_s() < since_s + SETTLED_S or not hosts:
-            if not hosts and self._clock.monotonic_s() > until_s:
-                raise RunError(
-                    f"No host has shown an executor for {HOSTS_S_MAX:g} s. Has the cluster workers, with as many cores "
-                    f"and as much memory as this application's executors ask for?"
-                )
-            self._pause()
-            now = hosts_seen(self._spark.sparkContext)
-            if now != hosts:
-                hosts, since_s = now, self._clock.monotonic_s()
-        return hosts
-
-    def _wait(self, until_s: float) -> None:
-        """Until then, or until other hosts are there."""
-        there = hosts_seen(self._spark.sparkContext)
-        while self._clock.monotonic_s() < until_s and hosts_seen(self._spark.sparkContext) == there:
-            self._pause()
-
-    def _pause(self) -> None:
-        if self._stopping():
-            raise RunError("The run was stopped while it waited for a host.")
-        time.sleep(_LOOK_S)
-
     def _write_table(self) -> None:
         placement = self._placement
         owning = {owner.host for owner in placement.owners.values()}
-        memories = {host: memory for host, memory in self._memories.items() if host in owning | placement.living}
+        memories = {
+            host: memory for host, memory in self._lookout.memories.items() if host in owning | placement.living
+        }
         table = as_table(self._groups.values(), owners=placement.owners, given=placement.given, memories=memories)
         assert self._table is not None
         write_table(self._table, table)
@@ -272,7 +248,7 @@ class Owners:
         if not self.several:
             return Told(reached=reached)
         owner = self._placement.owners[group.name, index]
-        return Told(host=owner.host, memory=self._memories[owner.host], epoch=owner.epoch, reached=reached)
+        return Told(host=owner.host, memory=self._lookout.memories[owner.host], epoch=owner.epoch, reached=reached)
 
     # -- moves --------------------------------------------------------------------------------------------------------
 
@@ -286,12 +262,19 @@ class Owners:
             )
             for move in decision.hand_overs
         ]
-        handing = HandOver(self._spark, graph=self._graph.name, memory=self._memory, handings=handings)
+        handing = HandOver(
+            self._spark,
+            graph=self._graph.name,
+            memory=self._memory,
+            handings=handings,
+            served=lambda: self._observe(Step.SERVED, "", -1, batch),
+        )
         done: list[Shard] = []
         durable: list[Shard] = []
         try:
             # Before the first batch there is nothing to hand over.
             found = handing.run() if batch else {move.shard: Handed() for move in decision.hand_overs}
+            self._observe(Step.FETCHED, "", -1, batch)
             with self._lock:
                 for move in decision.hand_overs:
                     handed = found[move.shard]
@@ -304,6 +287,7 @@ class Owners:
                         self.log.handed_over(move, handed, batch=batch)
                 self._write_table()
             durable = done
+            self._observe(Step.HANDED_OVER, "", -1, batch)
         finally:
             # As long as the table says that the source is the owner, its copy is the one that counts.
             handing.close(durable)
@@ -331,7 +315,7 @@ class Owners:
     def check_here(self, operator: str, shard: int) -> None:
         """Refuse to look at a shard whose memory is on another machine."""
         host = self.owner_of(operator, shard)
-        if host and self._memories.get(host) != self._memory.memory_id():
+        if host and self._lookout.memories.get(host) != self._memory.memory_id():
             raise RunError(
                 f"Operator {operator!r}, shard {shard}: its memory is on host {host}, and only what is on the driver's "
                 f"own machine can be looked at."

@@ -152,6 +152,10 @@ class Places:
         """Remove what is temporary."""
         self._leave()
 
+    def keep(self) -> None:
+        """Keep the state even if the run does not start: something may come into it that is nowhere else."""
+        self._made = [path for path in self._made if path != self.state]
+
     def give_up(self) -> None:
         """The run did not start: have the folders as they were before."""
         self.release()

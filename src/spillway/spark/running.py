@@ -121,9 +121,9 @@ class Run:
                 owners=several,
                 rewound=self._back is not None and self._back.rewinding.follows_rewind(batch),
             )
+            self._owners.check()
             self.rescaled = self._rescaled(batch=batch, rescale=rescale)
             """The operators whose state was divided anew, by this run or one that was killed while it did so."""
-            self._owners.check()
             compiled = self._compile(spark, first_batch=batch)
             self._compiled = compiled
             self._batches = Batches(
@@ -178,6 +178,7 @@ class Run:
             rebalance=rebalance,
             shared=self._sinks.folders,
             stopping=lambda: self._stopping,
+            observe=self._observe,
         )
 
     def _mend(self, error: Exception) -> bool:
@@ -197,14 +198,12 @@ class Run:
 
     def _rescaled(self, *, batch: int, rescale: bool) -> tuple[Rescaled, ...]:
         kept = rescaling.Places(state=self.state, backups=self._backups, reach=self._reach)
-        if not self._owners.several:
-            return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
-        if rescale:
-            raise RunError(
-                "State that is on several hosts cannot be divided anew yet: resume the run with the numbers of shards "
-                "it had."
-            )
-        return ()
+        if self._owners.several and batch > 0:
+            self._places.keep()  # memory comes here from hosts, which then let go of it
+            return self._owners.divide(kept, rescale=rescale)
+        if self._owners.several:
+            return ()
+        return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
 
     def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
         context = RunContext(

@@ -59,9 +59,10 @@ class Cluster:
     hosts       how many workers, each on an address of its own
     cores       of each worker, as Spark counts them: tasks at once
     memory      of each worker, for the executors that applications ask for (by default Spark asks for 1g)
+    java        further options of the Java that master and workers run on
     """
 
-    def __init__(self, hosts: int = 3, *, cores: int = 1, memory: str = "1g") -> None:
+    def __init__(self, hosts: int = 3, *, cores: int = 1, memory: str = "1g", java: str = "") -> None:
         if type(hosts) is not int or not 1 <= hosts <= HOSTS_MAX:
             raise SetupError(f"A cluster has from 1 to {HOSTS_MAX} hosts; got {hosts!r}.")
         if type(cores) is not int or not 1 <= cores <= CORES_MAX:
@@ -72,6 +73,7 @@ class Cluster:
         self.url = ""
         """What an application gives as its master, once the cluster has started."""
         self._cores, self._memory = cores, memory
+        self._java = " ".join([*_JAVA_OPTIONS, java])
         self._mark = uuid.uuid4().hex
         self._heard = threading.Condition()
         self._registered: set[str] = set()
@@ -89,7 +91,6 @@ class Cluster:
         # In a session of its own, as the others, so that an interrupt from the terminal is the starter's to hear.
         self._guardian = subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True)
         try:
-            (self._files / "conf").mkdir()
             self._begin(_MASTER, "master.Master", "--host", _MASTER, "--port", "0", "--webui-port", "0")
             self._wait_for(_MASTER)
             for index in range(len(self.hosts)):
@@ -199,9 +200,9 @@ class Cluster:
             guardian.VARIABLE: self._mark_of(address),
             MEMORY_VARIABLE: str(self._memories / address),
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_CONF_DIR": str(self._files / "conf"),
+            "SPARK_CONF_DIR": str(self._settings()),
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": " ".join(_JAVA_OPTIONS),
+            "SPARK_DAEMON_JAVA_OPTS": self._java,
             # What is served, and what executors serve, is bound to this address.
             "SPARK_LOCAL_IP": address,
             "SPARK_LOCAL_DIRS": str(folder / "local"),
@@ -210,6 +211,19 @@ class Cluster:
         program = str(Path(environment["SPARK_HOME"], "bin", "spark-class"))
         command = [program, f"org.apache.spark.deploy.{name}", *options]
         self._daemons[address] = _Daemon(command, environment, self._hear)
+
+    def _settings(self) -> Path:
+        """A folder of settings that has none.
+
+        The package has no such folder, unless somebody made one. Where there is none its name is the best: it is on the
+        class path, and Java uses an archive of classes only with the class path it was made with.
+        """
+        of_package = Path(pyspark.__file__).parent / "conf"
+        if not of_package.exists():
+            return of_package
+        own = self._files / "conf"
+        own.mkdir(exist_ok=True)
+        return own
 
     def _hear(self, line: str | None) -> None:
         """A line of a daemon's log; none when it has ended."""

@@ -5,7 +5,7 @@ epoch: nobody reads it, but it takes room.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -14,24 +14,23 @@ from spillway.engine.epochs import memory_named
 from spillway.spark.asking import ask_hosts
 from spillway.spark.memory_place import MemoryPlace
 
-_SWEEP_S_MAX = 10.0
+_LEAVE_S_MAX = 10.0
 
 Owned = Mapping[str, Mapping[int, tuple[int, str]]]
 """By operator and shard: the epoch it is in, and the id of its owner's memory."""
 
 
-def sweep(spark: SparkSession, hosts: Iterable[str], *, memory: MemoryPlace, graph: str, owned: Owned) -> None:
-    """Have hosts remove memory of the run that is not theirs."""
-    ask = partial(_sweep, memory=memory, graph=graph, owned={name: dict(shards) for name, shards in owned.items()})
-    ask_hosts(spark, hosts, ask, seconds_max=_SWEEP_S_MAX)
+def sweeping(*, memory: MemoryPlace, graph: str, owned: Owned) -> Callable[[], None]:
+    """What a host does to remove memory of the run that is not its own."""
+    return partial(_sweep, memory=memory, graph=graph, owned={name: dict(shards) for name, shards in owned.items()})
 
 
 def leave(spark: SparkSession, hosts: Iterable[str], *, memory: MemoryPlace) -> None:
     """Have hosts remove all memory of the run."""
-    ask_hosts(spark, hosts, partial(_leave, memory=memory), seconds_max=_SWEEP_S_MAX)
+    ask_hosts(spark, hosts, partial(_leave, memory=memory), seconds_max=_LEAVE_S_MAX)
 
 
-def _sweep(host: str, *, memory: MemoryPlace, graph: str, owned: Owned) -> None:
+def _sweep(*, memory: MemoryPlace, graph: str, owned: Owned) -> None:
     own = memory.memory_id()
     for operator, shards in owned.items():
         folder = memory.folder / graph / operator

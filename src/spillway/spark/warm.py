@@ -2,6 +2,8 @@
 
 import shutil
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +29,10 @@ _TUPLES = pa.RecordBatch.from_pydict(
 
 def warm() -> None:
     """Compile, or load from numba's cache, what the tasks will need."""
-    folder = Path(tempfile.mkdtemp(prefix="spillway-warm-"))
-    try:
+    with _folder() as folder:
         _run_primitives(Shard(folder / "primitives", fingerprint=0, tracked=True))
-        operators: list[Operator] = [
+    warm_for(
+        [
             Words("words"),
             Count("lines", key="line"),
             Count("numbers", key="number", key_type="int64"),
@@ -39,10 +41,23 @@ def warm() -> None:
             SlidingAggregate("sums", key="line", sums={"total": "amount"}, size=2),
             LatestJoin("latest", key="line", value="amount"),
         ]
+    )
+    _run_learning()
+
+
+def warm_for(operators: Sequence[Operator]) -> None:
+    """The same, of what these operators need; they read columns ``line``, ``number`` and ``amount``."""
+    with _folder() as folder:
         for operator in operators:
             _run_operator(operator, Shard(folder / operator.name, fingerprint=0, tracked=True))
-        Placing(key=("line", "number"), tasks=2).divide(_TUPLES)
-        _run_learning()
+    Placing(key=("line", "number"), tasks=2).divide(_TUPLES)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="spillway-warm-"))
+    try:
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
