@@ -76,7 +76,6 @@ class Run:
         self._backups = backups
         self._spark = spark
         mend_daemons(spark)
-        retire_later(spark)
         self._observe = observe
         self._directory: RunDirectory | None = None
         self.batches = 0
@@ -182,6 +181,7 @@ class Run:
         return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
 
     def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
+        retire_later(spark)  # not before: hosts may have been waited for
         context = RunContext(
             run=uuid.uuid4().hex,
             graph=portable(self._graph),
@@ -331,6 +331,7 @@ class Run:
         writer = self._compiled.entering.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
         rows, local = self._compiled.reads_rows, self._places.local_checkpoint
+        retire_later(spark)
         with query_settings(spark, local_checkpoint=local, rows=rows):
             return writer.trigger(**trigger).start()
 
