@@ -81,7 +81,6 @@ class Run:
         self._backups = backups
         self._spark = spark
         mend_daemons(spark)
-        retire_later(spark)
         self._observe = observe
         self._directory: RunDirectory | None = None
         self.batches = 0
@@ -206,6 +205,7 @@ class Run:
         return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
 
     def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
+        retire_later(spark)  # not before: hosts may have been waited for
         context = RunContext(
             run=uuid.uuid4().hex,
             graph=portable(self._graph),
@@ -352,6 +352,7 @@ class Run:
         writer = self._compiled.entering.writeStream.queryName(free_name(spark, f"spillway {self._graph.name}"))
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
         rows, local = self._compiled.reads_rows, self._places.local_checkpoint
+        retire_later(spark)
         kept = 0 if self._back is None else self._back.batches_kept
         with query_settings(spark, local_checkpoint=local, rows=rows, batches_kept=kept):
             query = writer.trigger(**self._trigger).start()
