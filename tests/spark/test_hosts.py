@@ -10,7 +10,7 @@ import pytest
 from tests.spark_archive import java_options
 
 from spillway.backup.keeper import Step
-from spillway.soak.host_histories import Fault, History, Kind
+from spillway.soak.host_histories import Fault, History, Kind, Rescale
 from spillway.soak.host_world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
@@ -71,6 +71,11 @@ def test_the_driver_is_killed_with_a_host_when_a_move_is_durable_and_nobody_know
         Fault(kind=Kind.DRIVER_AND_HOST, batch=2, step=Step.HANDED_OVER, host=1, wiped=True),
         delay_max_s=SHORT_S,
     )
+
+
+def test_another_number_of_shards_on_other_hosts_costs_nothing(world: World) -> None:
+    verdict = world.live(History(seed=0, delay_max_s=LONG_S, faults=(), rescale=Rescale(batch=3, shards=4)))
+    assert (verdict.story, verdict.recoveries) == ("", 0)  # no failure: nothing of what was approximate is missing
 
 
 def test_a_driver_that_is_killed_alone_finds_all_memory_again(world: World) -> None:

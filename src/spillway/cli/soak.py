@@ -121,7 +121,8 @@ def _live(options: argparse.Namespace) -> int:
 
 def _break_hosts(options: argparse.Namespace) -> int:
     from spillway.soak.host_histories import HOSTS_MIN, history
-    from spillway.soak.host_world import HostTotals, World
+    from spillway.soak.host_totals import HostTotals
+    from spillway.soak.host_world import World
 
     if options.hosts < HOSTS_MIN:
         raise SetupError(f"Hosts are killed two at a time: --hosts wants {HOSTS_MIN} or more; got {options.hosts}.")

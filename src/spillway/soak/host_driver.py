@@ -56,29 +56,39 @@ class Driver:
         return {"event": "hosts", "hosts": sorted(hosts_seen(self._spark.sparkContext))}
 
     def begin(
-        self, folder: str, batches: int, delay_max_s: float, holds: list[dict[str, Any] | None]
+        self,
+        folder: str,
+        batches: int,
+        shards: int,
+        rescale: bool,
+        delay_max_s: float,
+        holds: list[dict[str, Any] | None],
     ) -> dict[str, Any]:
-        """Begin a run, or go on with one that another driver began."""
+        """Begin a run, or go on with one that another driver began, or this one with other shards."""
         place = Path(folder)
-        graph = host_graph(place / "out", batches=batches, delay_max_s=delay_max_s)
+        graph = host_graph(place / "out", batches=batches, delay_max_s=delay_max_s, shards=shards)
         holding = Holding(
             folder=place / HOLDS,
             holds=[None if hold is None else Hold(**{**hold, "step": Step(hold["step"])}) for hold in holds],
         )
         self._told = 0
+        backups, checkpoint = place / "backups", place / "checkpoint"
         try:
             self._run = start_run(
-                graph, self._spark, backups=place / "backups", checkpoint=place / "checkpoint", observe=holding
+                graph, self._spark, backups=backups, checkpoint=checkpoint, observe=holding, rescale=rescale
             )
         except SpillwayError as error:
             return {"event": "ended", "error": str(error)}
-        return {"event": "begun"}
+        return {"event": "begun", "rescaled": [change.sentence() for change in self._run.rescaled]}
 
     def move(self, operator: str, shard: int, other: int) -> dict[str, Any]:
         """Move a shard to another host than its owner's: of those that are there, the one of this number."""
         if self._run is None:
             return {"event": "refused", "why": "nothing runs"}
-        source = self._run.owner(operator, shard)
+        try:
+            source = self._run.owner(operator, shard)
+        except SpillwayError as error:
+            return {"event": "refused", "why": str(error)}
         others = sorted(hosts_seen(self._spark.sparkContext) - {source})
         if not source or not others:
             return {"event": "refused", "why": "there is nobody to move it from, or to"}

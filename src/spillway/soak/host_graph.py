@@ -92,10 +92,11 @@ Outputs = dict[str, dict[int, pa.Table]]
 """By sink and batch, in an order that does not depend on who wrote it."""
 
 
-def undisturbed(folder: Path, *, batches: int) -> Outputs:
+def undisturbed(folder: Path, *, batches: int, shards: int = SHARDS) -> Outputs:
     """What the graph puts out if nothing goes wrong, found out in one process."""
     out = folder / "out"
-    with LocalRun(host_graph(out, batches=batches, delay_max_s=0.0), backups=str(folder / "backups")) as run:
+    graph = host_graph(out, batches=batches, delay_max_s=0.0, shards=shards)
+    with LocalRun(graph, backups=str(folder / "backups")) as run:
         run.run()
     return outputs(out)
 

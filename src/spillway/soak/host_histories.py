@@ -5,7 +5,7 @@ after them; or at a step of that batch or of the first one after it that comes t
 step that is struck. A host that is gone for good is not struck again, and one host always stays.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from numpy.random import Generator
@@ -20,6 +20,7 @@ HOSTS_MIN = 3
 _FIRST, _LAST = 1, 6  # a fault is struck when so many batches are done, and some are to come
 _FAULTS_MAX = 3
 _AT_A_STEP = 0.6  # of the faults
+_RESCALED = 0.2  # of the histories
 
 
 class Kind(StrEnum):
@@ -96,12 +97,21 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rescale:
+    """The run is stopped, and goes on with another number of shards."""
+
+    batch: int  # when so many are done
+    shards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """All that happens in one run."""
 
     seed: int
     delay_max_s: float
     faults: tuple[Fault, ...]
+    rescale: Rescale | None = None
 
     @property
     def quiet(self) -> bool:
@@ -109,7 +119,10 @@ class History:
         return all(fault.kind in QUIET for fault in self.faults)
 
     def sentence(self) -> str:
-        return f"delays of {self.delay_max_s:g} s allowed; " + "; ".join(fault.sentence() for fault in self.faults)
+        told = [f"delays of {self.delay_max_s:g} s allowed", *(fault.sentence() for fault in self.faults)]
+        if self.rescale is not None:
+            told.append(f"{self.rescale.shards} shards from batch {self.rescale.batch} on")
+        return "; ".join(told)
 
 
 def history(seed: int, *, hosts: int) -> History:
@@ -130,7 +143,16 @@ def history(seed: int, *, hosts: int) -> History:
         if fault.kind in GONE and fault.back_after is None:
             there.remove(fault.host)
     # Short: whoever is gone is left. Long: executors, which are started anew, are back in time.
-    return History(seed=seed, delay_max_s=float(draw.choice([1.0, 1.0, 15.0])), faults=tuple(faults))
+    delay_max_s = float(draw.choice([1.0, 1.0, 15.0]))
+    rescale = None
+    if draw.random() < _RESCALED:
+        rescale = Rescale(batch=int(draw.integers(2, _LAST + 1)), shards=int(draw.choice([1, 2, 4, 5])))
+        # One that strikes when the run was stopped strikes while it is divided anew.
+        faults = [
+            replace(fault, after_s=round(float(draw.uniform(0.0, 6.0)), 3)) if fault.batch == rescale.batch else fault
+            for fault in faults
+        ]
+    return History(seed=seed, delay_max_s=delay_max_s, faults=tuple(faults), rescale=rescale)
 
 
 def _fault(draw: Generator, batch: int, there: list[int]) -> Fault:

@@ -4,7 +4,6 @@ import json
 import shutil
 import tempfile
 import time
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +12,12 @@ from typing import Any, Self
 from spillway.engine.epochs import memory_named
 from spillway.engine.owner_table import read_table
 from spillway.files.folders import open_folder
-from spillway.soak.host_graph import NAME, outputs, undisturbed
+from spillway.soak.host_graph import NAME, SHARDS, Outputs, outputs, undisturbed
 from spillway.soak.host_histories import BATCHES, MOVES, Fault, History, Kind
 from spillway.soak.host_holds import HOLDS, Holding
 from spillway.soak.host_judge import Seen, judge, story_of
 from spillway.soak.host_process import DriverProcess, StuckError
+from spillway.soak.host_totals import Verdict
 from spillway.spark.standalone import Cluster
 from spillway.state.folders import make_temporary
 
@@ -31,19 +31,6 @@ _SERVERS_END_S = 20.0
 _PAUSED_S_MAX = 25.0  # then a host goes on that was to wait for batches of others: it may be needed for these
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What came of a history."""
-
-    history: History
-    story: str  # empty if every promise was kept
-    moves: int
-    handed_over: int
-    recoveries: int
-    struck: int  # faults: one that waits for a step to which nobody comes does not
-    seconds: float
-
-
 @dataclass(slots=True)
 class _Life:
     """One history under way."""
@@ -52,6 +39,7 @@ class _Life:
     folder: Path
     seen: Seen = field(default_factory=Seen)
     driver: int = 0
+    rescaled: bool = False  # whether it goes on with another number of shards
     told: list[str] = field(default_factory=list)  # what happened, for the story
     struck: set[int] = field(default_factory=set)  # faults, by number
     moving: dict[int, dict[str, Any]] = field(default_factory=dict)  # those that began with a move, and from where to
@@ -80,7 +68,7 @@ class World:
         self._files = Path(tempfile.mkdtemp(prefix="spillway-soak-"))
         self._memory = make_temporary("soak-", graph="a soak of hosts")
         try:
-            self._wanted = undisturbed(self._files / "undisturbed", batches=BATCHES)
+            self._wanted: dict[int, Outputs] = {}
             self._cluster.start()
         except BaseException:
             self._leave()
@@ -110,14 +98,19 @@ class World:
         life.holding.folder.mkdir(parents=True)
         self._lived += 1
         try:
+            until_s = time.monotonic() + HISTORY_S_MAX
             self._begin(life)
-            self._follow(life, until_s=time.monotonic() + HISTORY_S_MAX)
+            self._follow(life, until_s=until_s)
+            if history.rescale is not None and not life.seen.error:
+                life.ended, life.rescaled, life.driver = False, True, life.driver + 1
+                self._begin(life)
+                self._follow(life, until_s=until_s)
         except StuckError as stuck:
             life.seen.error = life.seen.error or str(stuck)
             self._end_driver()
         took_s = time.monotonic() - began_s
         self._look_back(life)
-        broken = judge(life.seen, self._wanted, quiet=history.quiet)
+        broken = judge(life.seen, self._wanted_of(history), quiet=history.quiet)
         self._restore(life)
         shutil.rmtree(life.folder, ignore_errors=True)
         hosts = len(self._cluster.hosts)
@@ -140,8 +133,33 @@ class World:
     def _begin(self, life: _Life) -> None:
         assert self._driver is not None
         holds = [None if hold is None else asdict(hold) for hold in life.holding.holds]
-        options = {"batches": BATCHES, "delay_max_s": life.history.delay_max_s, "holds": holds}
-        self._driver.tell("begin", folder=str(life.folder), **options)
+        change = life.history.rescale
+        self._driver.tell(
+            "begin",
+            folder=str(life.folder),
+            batches=BATCHES if change is None or life.rescaled else change.batch,
+            shards=SHARDS if change is None or not life.rescaled else change.shards,
+            rescale=life.rescaled,
+            delay_max_s=life.history.delay_max_s,
+            holds=holds,
+        )
+
+    def _wanted_of(self, history: History) -> Outputs:
+        """What an undisturbed run puts out that has as many shards in every batch."""
+        change = history.rescale
+        before = self._undisturbed(SHARDS)
+        if change is None:
+            return before
+        after = self._undisturbed(change.shards)
+        return {
+            sink: {batch: (before if batch < change.batch else after)[sink][batch] for batch in batches}
+            for sink, batches in before.items()
+        }
+
+    def _undisturbed(self, shards: int) -> Outputs:
+        if shards not in self._wanted:
+            self._wanted[shards] = undisturbed(self._files / f"undisturbed-{shards}", batches=BATCHES, shards=shards)
+        return self._wanted[shards]
 
     def _follow(self, life: _Life, *, until_s: float) -> None:
         while not life.ended:
@@ -347,24 +365,3 @@ def _command(process: int) -> bytes:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
         return b""  # it has ended
-
-
-@dataclass(slots=True, kw_only=True)
-class HostTotals:
-    """What came of some histories."""
-
-    histories: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    moves: int = 0
-    handed_over: int = 0
-    recoveries: int = 0
-    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
-
-    def count(self, verdict: Verdict) -> None:
-        self.histories += 1
-        self.faults.update(str(fault.kind) for fault in verdict.history.faults)
-        self.moves += verdict.moves
-        self.handed_over += verdict.handed_over
-        self.recoveries += verdict.recoveries
-        if verdict.story:
-            self.broken[verdict.history.seed] = verdict.story
