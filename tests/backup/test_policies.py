@@ -11,7 +11,16 @@ from spillway.backup.policies.upstream_backup import ITEM_BATCHES_MAX
 from spillway.backup.thresholds import Sharing
 from spillway.errors import GraphError
 from spillway.graph import protections as declared
-from spillway.graph.protections import Approximate, Checkpoint, Exact, Nothing, Protection, UpstreamBackup
+from spillway.graph.protections import (
+    Approximate,
+    Checkpoint,
+    Coordinated,
+    Exact,
+    JobProtection,
+    Nothing,
+    Protection,
+    UpstreamBackup,
+)
 
 QUIET = Committing(
     tuples=0,
@@ -21,6 +30,7 @@ QUIET = Committing(
     tuples_since_backup=0,
     batches_since_backup=1,
     since_backup_s=0.0,
+    checkpoint=False,
 )
 BUSY = Committing(
     tuples=10**9,
@@ -30,8 +40,17 @@ BUSY = Committing(
     tuples_since_backup=10**9,
     batches_since_backup=10**9,
     since_backup_s=1e9,
+    checkpoint=True,
 )
-PROTECTIONS = [Nothing(), Checkpoint(10), Approximate(64.0, items=16), Exact(), Exact(items=True), UpstreamBackup(10)]
+PROTECTIONS = [
+    Nothing(),
+    Checkpoint(10),
+    Approximate(64.0, items=16),
+    Exact(),
+    Exact(items=True),
+    UpstreamBackup(10),
+    Coordinated(batches=3),
+]
 SHARED = Sharing(shards=2, adding_up=2, downstream_outputs_max=4.0)
 
 
@@ -43,7 +62,7 @@ def test_every_protection_there_is_has_a_policy() -> None:
     there_are = {
         kind
         for kind in vars(declared).values()
-        if isinstance(kind, type) and issubclass(kind, Protection) and kind is not Protection
+        if isinstance(kind, type) and issubclass(kind, Protection) and kind not in (Protection, JobProtection)
     }
     assert there_are <= set(protections())
     assert {type(protection) for protection in PROTECTIONS} == there_are
@@ -73,6 +92,8 @@ def test_what_is_not_declared_has_no_policy(protection: Protection) -> None:
         (Checkpoint(10), replace(QUIET, tuples_since_backup=10), True),
         (Checkpoint(timedelta(seconds=10)), replace(BUSY, since_backup_s=9.9), False),
         (Checkpoint(timedelta(seconds=10)), replace(QUIET, since_backup_s=10.0), True),
+        (Coordinated(batches=3), replace(BUSY, checkpoint=False), False),
+        (Coordinated(batches=3), replace(QUIET, checkpoint=True), True),
     ],
 )
 def test_when_a_backup_is_due(protection: Protection, batch: Committing, due: bool) -> None:
@@ -93,6 +114,7 @@ def test_a_threshold_is_allowed_only_to_what_allows_a_divergence(protection: Pro
         (Approximate(64.0), 2.0 + 1.0),
         (Exact(), 0.0),
         (UpstreamBackup(10), 0.0),
+        (Coordinated(batches=3), 0.0),
     ],
     ids=str,
 )
