@@ -65,7 +65,7 @@ class Mailbox:
         if batch < 0:
             return Taken([], 0)
         found: dict[int, list[pa.RecordBatch]] = {}
-        shards = self._graph.shards_of(edge.stream.node)
+        shards = self._graph.senders_of(edge)
         for files in self._places(edge):
             if found.keys() == set(range(shards)):
                 break  # others are there only if there were more shards in the batch before

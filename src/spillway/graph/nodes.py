@@ -11,6 +11,7 @@ from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, Feed, Piece, open_piece
 from spillway.graph.growing import Files, TakenFile
 from spillway.graph.sinks import Sink
+from spillway.graph.stream_logs import LogInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where tuples enter: a feed, a folder of files that grows, or a streaming DataFrame."""
+    """Where tuples enter: a feed, a folder of files that grows, a streaming DataFrame, or the log of another job."""
 
     name: str
     data: Any
@@ -52,6 +53,10 @@ class Source:
     @property
     def files(self) -> Files | None:
         return self.data if isinstance(self.data, Files) else None
+
+    @property
+    def log(self) -> LogInput | None:
+        return self.data if isinstance(self.data, LogInput) else None
 
     def now(self) -> Feed | None:
         """What there is to read at this time, as a feed; None if only Spark can read it."""
@@ -82,6 +87,15 @@ class Exit:
 Node = Source | Declaration | Exit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What of a graph runs as one: it fails, goes back and starts again alone."""
+
+    name: str
+    nodes: tuple[str, ...]  # operators, and sources and sinks, as far as they were named
+    drops: tuple[Stream, ...] = ()  # of other jobs, whose tuples are dropped while this one is down
+
+
 class Drawn(Protocol):
     """A graph as far as it has been drawn, well-formed or not."""
 
@@ -94,6 +108,9 @@ class Drawn(Protocol):
 
     @property
     def edges(self) -> tuple[Edge, ...]: ...
+
+    @property
+    def jobs(self) -> tuple[Job, ...]: ...
 
 
 def is_feed(data: Any) -> bool:
