@@ -6,6 +6,7 @@
     ├── StateError               a shard's memory cannot be used
     │   ├── StateMemoryError     shared memory is full, or its folder cannot be written
     │   ├── StaleAttemptError    an attempt of a batch older than what the shard holds
+    │   ├── MemoryLostError      a shard's memory is gone, and its whole job has to go back
     │   └── HandOverError        a shard's memory could not be handed over to another host
     ├── BackupError              the backup store cannot do what was asked
     │   ├── BoundLostError       a shard can no longer keep its bound
@@ -60,6 +61,27 @@ class StateMemoryError(StateError):
 
 class StaleAttemptError(StateError):
     """A task tried to apply a batch older than what the shard already holds; the shard was left alone."""
+
+
+class MemoryLostError(StateError):
+    """A shard's memory is gone, and its job is protected as a whole: all of it has to go back to its last checkpoint.
+
+    >>> print(MemoryLostError(operator="flows", shard=3, batch=17))
+    operator 'flows', shard 3: its memory is gone, and batch 17 cannot begin before its job is sent back
+    """
+
+    operator: str
+    shard: int
+    batch: int
+
+    def __init__(self, *, operator: str, shard: int, batch: int) -> None:
+        super().__init__(
+            f"operator {operator!r}, shard {shard}: its memory is gone, and batch {batch} cannot begin before its job "
+            f"is sent back"
+        )
+        self.operator = operator
+        self.shard = shard
+        self.batch = batch
 
 
 class HandOverError(StateError):

@@ -1,7 +1,7 @@
 """Operators that only declare: all that a graph looks at, and nothing that runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -35,6 +35,9 @@ class Step:
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         return dict.fromkeys(self.outputs, self.schema) if self.schemas is None else self.schemas
+
+    def protected_by(self, protect: Protection) -> "Step":
+        return replace(self, protect=protect) if self.stateful else self
 
     def describe_state(self) -> str:
         return "table HashTable(string,int64,max)"

@@ -53,7 +53,7 @@ def test_a_backup_may_be_promoted_again_after_a_window_has_ended(tmp_path: Path,
     opened = tables(tmp_path)
     window_ends(opened)
     for array in opened.shard.arrays[:done]:
-        array.promote()
+        array.adopt()
     again = tables(tmp_path)
     with again.batch():
         again["numbers"].add(np.arange(3, dtype=np.int64), 7)

@@ -27,12 +27,20 @@ Owners. A shard that has a new owner, and so another epoch, is in folders of its
 memory was handed over, its backups of this epoch are not there yet, and are made in the way just said. If not, it
 recovers, from what the newest older epoch left (see ``predecessors``). Either way it has a backup of all of its state
 under its own epoch before any tuple is applied.
+
+Jobs. A shard whose policy goes back with its job is saved only at batches that the driver names, and is given back only
+the backup of the very batch before the one that begins. If there is none, nothing is changed and the driver is told: it
+sends the job back, and says so with every batch from then on. Memory that does not know of that yet goes back first, in
+place where it can. Memory that knows of more than the task does makes the task a leftover. What such a shard finds
+missing among its backups is made good by the next checkpoint; a backup of its own at another batch would help nobody,
+and push out those that count.
 """
 
 from collections.abc import Callable
 from enum import StrEnum
 
 from spillway.backup.hooks import StateHooks
+from spillway.backup.orders import NO_ORDERS, Orders
 from spillway.backup.policies import Committing
 from spillway.backup.predecessors import NO_PREDECESSORS, Predecessors
 from spillway.backup.promise import Loss, Promise
@@ -41,7 +49,7 @@ from spillway.backup.recovery import Recovery
 from spillway.backup.saving import Saving
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock
-from spillway.errors import StaleAttemptError
+from spillway.errors import MemoryLostError, StaleAttemptError
 from spillway.graph.windows import Sliding
 from spillway.records.progress import ShardProgress
 from spillway.state.shard import NONE, Shard
@@ -96,6 +104,7 @@ class Keeper:
         self._observe = observe
         self._reached = reached
         self._batch = NONE
+        self._orders = NO_ORDERS
         self._rolled_back = False
         self._again = False  # there may be a backup of an earlier attempt
         self._told = 0  # failures that whoever drives the batches is known to have heard of
@@ -107,9 +116,13 @@ class Keeper:
         self._began_s = 0.0
         self._recover_s = 0.0
 
-    def begin(self, batch: int) -> None:
+    def begin(self, batch: int, orders: Orders = NO_ORDERS) -> None:
         """Be at batch-1, whatever memory contains, and start applying ``batch``. The lock is held."""
         shard = self._shard
+        together = self._promise.policy.goes_back_with_job
+        if together:
+            self._follow(batch, orders)
+        self._orders = orders
         if self._batch != batch:
             self._loss = None  # otherwise an attempt that recovered and then died is still to be told of
             self._mended = ""
@@ -128,6 +141,8 @@ class Keeper:
         # A shard that goes on from a batch it committed can undo that batch; any other has been interrupted.
         self._again = shard.version != batch - 1 or not shard.can_roll_back
         if shard.version != batch - 1:
+            if together and not self._recovery.has_backup_of(batch - 1):
+                raise MemoryLostError(operator=self._promise.operator, shard=self._promise.shard, batch=batch)
             self._loss = self._recovery.recover(batch, self._reached())
             self._recover_s = self._clock.monotonic_s() - self._began_s
         elif shard.version == NONE:
@@ -135,6 +150,8 @@ class Keeper:
         else:
             self._go_on(batch)
         self._looked = True
+        if together:
+            shard.rewound(orders.rewinds)
         self._stood, self._knew = (shard.window, shard.forgotten), shard.seq
         shard.begin(batch)
         self._step(Step.OPENED)
@@ -228,6 +245,26 @@ class Keeper:
             backup_s=self._clock.monotonic_s() - self._began_s - process_s,
         )
 
+    def _follow(self, batch: int, orders: Orders) -> None:
+        """Go back if the job was sent back and memory does not know; refuse a task that knows less than memory."""
+        shard = self._shard
+        if shard.rewinds > orders.rewinds:
+            raise StaleAttemptError(
+                f"Operator {self._promise.operator!r}, shard {self._promise.shard}: batch {batch} was to be applied by "
+                f"a task of before the job was sent back to batch {orders.rewound_to}. It is a leftover, and nothing "
+                f"was changed."
+            )
+        if orders.rewinds and batch == orders.rewound_to + 1:
+            self._recovery.forget_beyond(batch)
+        if shard.rewinds == orders.rewinds or shard.version == NONE:
+            return
+        if shard.torn:
+            shard.rollback()
+        if shard.version > orders.rewound_to:
+            self._recovery.go_back(orders.rewound_to)
+            self._looked = False
+        shard.rewound(orders.rewinds)
+
     def _untold(self, batch: int) -> Loss | None:
         """What was lost that nobody was told of: by an attempt that died, or whose word did not count any more."""
         failures = self._shard.failures
@@ -252,7 +289,14 @@ class Keeper:
                 )
         if staged:
             shard.promote()
-        if saving is not None and lacking:
+            if self._promise.policy.goes_back_with_job and self._predecessors.exist():
+                self._recovery.taken_over()
+        if saving is not None and lacking and self._promise.policy.goes_back_with_job:
+            if self._predecessors.exist():
+                self._recovery.inherit()
+            else:
+                self._mended = f"{lacking}; until the next checkpoint, losing memory would be losing state"
+        elif saving is not None and lacking:
             with saving.at_stake("writing its backups anew"):
                 saving.save_anew(shard.version, failures=shard.failures)
             shard.backed_up(shard.version, time_s=self._clock.monotonic_s())
@@ -273,7 +317,8 @@ class Keeper:
 
     def _due(self, divergence: float, allowed: float, tuples: int) -> bool:
         shard, saving = self._shard, self._saving
-        if shard.cleared or (shard.window, shard.forgotten) != self._stood:
+        turned = shard.cleared or (shard.window, shard.forgotten) != self._stood
+        if turned and not self._promise.policy.goes_back_with_job:
             return True
         if self._again and saving is not None:
             # The backup of an earlier attempt may be noted elsewhere already, and its batch be committed: it may be
@@ -290,6 +335,7 @@ class Keeper:
             tuples_since_backup=shard.tuples_since_backup,
             batches_since_backup=self._batch - shard.backup_version,
             since_backup_s=self._clock.monotonic_s() - shard.backup_time_s,
+            checkpoint=self._orders.checkpoint,
         )
         return self._promise.policy.is_due(committing)
 

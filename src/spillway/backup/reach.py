@@ -106,6 +106,17 @@ class Reach:
         if not unchanged:
             self.write()
 
+    def rewound(self, batch: int) -> None:
+        """Nothing after ``batch`` counts any more."""
+        self._noted = {
+            key: replace(one, backups=tuple(of for of in one.backups if of <= batch))
+            for key, one in self._noted.items()
+        }
+        self._sources = {
+            name: tuple((of, last) for of, last in lasts if of <= batch) for name, lasts in self._sources.items()
+        }
+        self.write()
+
     def divided_anew(self, operator: str, *, shards: int, reached: Reached) -> None:
         """Note of every shard of an operator what is to be known of it now; there are no others any more."""
         kept = {key: noted for key, noted in self._noted.items() if key.rpartition("/")[0] != operator}

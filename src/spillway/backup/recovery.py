@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spillway.backup.hooks import StateHooks
-from spillway.backup.manifest import Manifest, Standing
+from spillway.backup.manifest import Manifest, Record, Standing
 from spillway.backup.predecessors import NO_PREDECESSORS, Inherited, Predecessors
 from spillway.backup.promise import Loss, Promise
 from spillway.backup.reach import NOT_NOTED, Reached
@@ -121,6 +121,54 @@ class Recovery:
             version=batch - 1, backup_version=backup_version, failures=failures, time_s=self._clock.monotonic_s()
         )
 
+    def has_backup_of(self, batch: int) -> bool:
+        """Whether there is a backup of this very batch."""
+        return batch != NONE and self._record_of(batch) is not None
+
+    def go_back(self, batch: int) -> None:
+        """Be at an earlier batch again, the checkpoint that its job was sent back to: no failure, and no loss."""
+        shard, saving, failures = self._shard, self._saving, self._shard.failures
+        assert saving is not None and not shard.torn
+        if batch == NONE:
+            shard.reset()  # and be born when the first batch begins
+            return
+        record = self._record_of(batch)
+        if record is None:
+            raise self._lost(
+                f"its job was sent back to batch {batch}, and {saving.store.place} has no backup of that batch. Put "
+                f"back what is missing there, or send the job further back with 'spillway rewind'."
+            )
+        standing = record.standing
+        if shard.can_revert and shard.backup_version == batch:
+            shard.revert(
+                seq=record.seq, window=standing.window, forgotten=standing.forgotten, failed_at=standing.failed_at
+            )
+        else:
+            with saving.at_stake("going back to its last checkpoint"):
+                inherited = self._inherited(saving, batch + 1)
+                restored = saving.store.load(batch_max=batch) if inherited is None else inherited.restored
+            self._check_whole(restored)
+            shard.reset()
+            self._fill(restored)
+            shard.remember(window=standing.window, forgotten=standing.forgotten, failed_at=standing.failed_at)
+            shard.settle(seq=record.seq, tuples=0)
+        shard.recovered(version=batch, backup_version=batch, failures=failures, time_s=self._clock.monotonic_s())
+
+    def forget_beyond(self, batch: int) -> None:
+        """Drop backups of later batches: the job was sent back to the batch before this one, and they never were."""
+        if self._saving is not None:
+            with self._saving.at_stake("dropping backups that no longer count"):
+                found = self._saving.store.manifest()
+                if found is not None and found.records and found.records[-1].batch > batch:
+                    self._saving.store.truncate(batch - 1)
+
+    def inherit(self) -> None:
+        """Memory was handed over; until there is a checkpoint of the own epoch, that of an earlier owner counts."""
+        assert self._saving is not None
+        with self._saving.at_stake("noting that it exists"):
+            if self._saving.store.manifest() is None:
+                self._saving.store.born(inherits=True)
+
     def taken_over(self) -> None:
         """There is a backup of the own epoch: those of older ones go."""
         if self._saving is not None:
@@ -190,6 +238,23 @@ class Recovery:
                 self._hooks.mend()
         shard.adopt()
 
+    def _record_of(self, batch: int) -> Record | None:
+        """The record of the backup of a batch, the own one or an earlier owner's."""
+        assert self._saving is not None
+        with self._saving.at_stake("looking at its backups"):
+            found = self._saving.store.manifest()
+            inherited = self._inherited(self._saving, batch + 1)
+        records = inherited.manifest.records if inherited is not None else found.records if found is not None else ()
+        return next((record for record in records if record.batch == batch), None)
+
+    def _check_whole(self, restored: Restored) -> None:
+        """Refuse to go on from a checkpoint that is damaged: nothing would bound what is wrong then."""
+        if not restored.complete or restored.damage:
+            raise self._lost(
+                f"the checkpoint that its job goes back to is damaged: {'; '.join(restored.damage)}. Put back what is "
+                f"missing, or send the job further back with 'spillway rewind'."
+            )
+
     def _inherited(self, saving: Saving, batch: int) -> Inherited | None:
         """What an earlier owner left, if the own epoch has not begun with anything yet."""
         own = saving.store.manifest()
@@ -216,6 +281,8 @@ class Recovery:
         if found.protection != self._promise.protection.describe():
             # What came since may have been allowed to cost more than this promise knows of.
             restored = replace(restored, complete=False)
+        if self._promise.policy.goes_back_with_job:
+            self._check_whole(restored)
         wanted = reached.backup_before(batch)
         reaches = restored.record.batch if restored.record else NONE
         if reaches < wanted and not restored.damage:

@@ -32,7 +32,7 @@ class Saving:
         shard.announce(batch, time_s=self._clock.monotonic_s())
         with self.at_stake("writing its backup"):
             coming = self.store.coming(batch=batch, after=shard.backup_version, failures=shard.failures)
-            if shard.cleared:
+            if shard.emptied:
                 coming = replace(coming, whole=True)
             ids = self._all_chunks() if coming.whole else self._changed(divergence, allowed)
             record = self._save(coming, moment, ids)
@@ -100,5 +100,5 @@ class Saving:
             time_s=self._clock.now_s(),
             tuples_per_s=tuples_per_s,
             standing=Standing(window=shard.window, forgotten=shard.forgotten, failed_at=shard.failed_at),
-            emptied=shard.cleared,
+            emptied=shard.emptied,
         )

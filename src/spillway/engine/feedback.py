@@ -7,6 +7,9 @@ memory, and all feedback lies beside the backups.
 There is one file for each batch, shard and epoch of its owner (``files.arrow_files``); of several epochs the highest
 counts, as with backups. A shard that sends nothing writes an empty one, so that feedback which is missing can be told
 from feedback that never was. Files of batch N stay until batch N+2 is written: batch N+1 may be run again.
+
+What is sent in a checkpoint of a job is needed whenever the job goes back to it: it lies beside the backups too, in a
+folder of its own, until two later checkpoints have theirs.
 """
 
 from dataclasses import dataclass
@@ -21,6 +24,8 @@ from spillway.graph.checked import CheckedGraph
 from spillway.graph.nodes import Edge
 
 FOLDER = ".feedback"  # no operator's name begins like that
+CHECKPOINTS = ".checkpoints"
+_CHECKPOINTS_KEPT = 2  # of each shard, beside the one being written
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,17 @@ class Mailbox:
                     f"Feedback {edge.stream} to {edge.node!r} is durable: name a durable folder with backups=."
                 )
 
-    def put(self, edge: Edge, batches: list[pa.RecordBatch], *, batch: int, shard: int, epoch: int = 0) -> None:
-        """Leave what ``shard`` sends in ``batch``, by its owner of ``epoch``."""
+    def put(
+        self,
+        edge: Edge,
+        batches: list[pa.RecordBatch],
+        *,
+        batch: int,
+        shard: int,
+        epoch: int = 0,
+        checkpoint: bool = False,
+    ) -> None:
+        """Leave what ``shard`` sends in ``batch``, by its owner of ``epoch``; for longer if it is a checkpoint's."""
         data = encode([Part(self._graph.schemas[edge.stream], batches)])
 
         def unwanted(numbers: Numbers) -> bool:
@@ -59,6 +73,11 @@ class Mailbox:
 
         for files in self._places(edge):
             files.write((batch, shard, epoch), data, unwanted=unwanted)
+        if checkpoint:
+            files = self._of_checkpoints(edge)
+            mine = [numbers[0] for numbers in (file.numbers for file in files.found()) if numbers[1] == shard]
+            oldest = min(sorted({of for of in mine if of < batch})[-_CHECKPOINTS_KEPT:], default=batch)
+            files.write((batch, shard, epoch), data, unwanted=lambda of: of[1] == shard and not oldest <= of[0] < batch)
 
     def take(self, edge: Edge, *, batch: int) -> Taken:
         """What all shards sent in ``batch``."""
@@ -66,7 +85,8 @@ class Mailbox:
             return Taken([], 0)
         found: dict[int, list[pa.RecordBatch]] = {}
         shards = self._graph.senders_of(edge)
-        for files in self._places(edge):
+        kept = [self._of_checkpoints(edge)] if self._backups is not None and self._keeps_checkpoints(edge) else []
+        for files in [*self._places(edge), *kept]:
             if found.keys() == set(range(shards)):
                 break  # others are there only if there were more shards in the batch before
             for file in reversed(files.found()):  # higher epochs first
@@ -86,12 +106,27 @@ class Mailbox:
                 for shard in range(was, self._graph.shards_of(sender)):
                     files.write((batch - 1, shard, 0), data)
 
+    def _keeps_checkpoints(self, edge: Edge) -> bool:
+        return self._graph.operators[edge.stream.node].protect.of_job
+
+    def _of_checkpoints(self, edge: Edge) -> ArrowFiles:
+        assert self._backups is not None
+        return ArrowFiles(
+            open_folder(self._backups, self._graph.name, FOLDER, CHECKPOINTS, _named(edge)),
+            "feedback",
+            digits=(10, 4, 4),
+        )
+
     def _places(self, edge: Edge) -> list[ArrowFiles]:
         """Memory first: it is nearer."""
-        parts = (self._graph.name, FOLDER, f"{edge.stream.node}-{edge.stream.port}-{edge.node}-{edge.port}")
+        parts = (self._graph.name, FOLDER, _named(edge))
         folders: list[Folder] = []
         if self._state is not None:
             folders.append(LocalFolder(self._state.joinpath(*parts)))
         if self._backups is not None and (edge.durable or self._state is None):
             folders.append(open_folder(self._backups, *parts))
         return [ArrowFiles(folder, "feedback", digits=(10, 4, 4)) for folder in folders]
+
+
+def _named(edge: Edge) -> str:
+    return f"{edge.stream.node}-{edge.stream.port}-{edge.node}-{edge.port}"

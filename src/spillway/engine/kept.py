@@ -25,6 +25,11 @@ class Kept:
             )
         self._tables[batch] = table
 
+    def forget_after(self, batch: int) -> None:
+        """Drop what later batches gave."""
+        self._tables = {of: table for of, table in self._tables.items() if of <= batch}
+        self._rows = sum(table.num_rows for table in self._tables.values())
+
     def result(self) -> pa.Table:
         """All tables, in the order of batches."""
         tables = [self._tables[batch] for batch in sorted(self._tables)]

@@ -6,6 +6,7 @@ attempts that failed go. The folder into which tasks write is never that of a ba
 that was only slow, may open a part at any time. A batch that is run again replaces what it gave before.
 """
 
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from spillway.errors import RunError
+from spillway.files.folders import open_folder
+
+_BATCH = re.compile(r"batch=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,30 @@ class ParquetFolder:
 
     def _hidden(self, batch: int) -> Path:
         return self.path / f".batch={batch}.part"
+
+
+def forget_batches(path: str, *, after: int) -> None:
+    """Remove the sub-folders of later batches, wherever the folder is.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     for batch in (2, 10):
+    ...         ParquetFolder(Path(place)).finish(batch, [], pa.schema([("word", pa.string())]))
+    ...     forget_batches(place, after=2)
+    ...     [found.name for found in Path(place).iterdir()]
+    ['batch=2']
+    """
+    root = str(Path(path).absolute()) if "://" not in path else path
+    try:
+        for name in open_folder(root).names():
+            match = _BATCH.fullmatch(name)
+            if match and int(match[1]) > after:
+                open_folder(root, name).remove_all()
+    except OSError as error:
+        raise RunError(
+            f"Parquet folder {path} cannot be changed ({error.strerror or error}): what came after batch {after} is to "
+            f"go from it. Mend it and run again."
+        ) from error
 
 
 class ParquetPart:

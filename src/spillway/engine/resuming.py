@@ -57,11 +57,13 @@ def check_resumable(
     batch: int,
     rescale: bool = False,
     owners: bool = False,
+    rewound: bool = False,
 ) -> None:
     """Refuse to run ``graph`` from ``batch`` on with state it cannot go on with, in words.
 
     With ``rescale`` the number of shards may be another, and nothing else (see ``engine.rescaling``). ``owners`` says
     whether the run knows who owns the shards, and so in which epoch each is: otherwise all must be in their first.
+    ``rewound`` says that the job was sent back to just before ``batch``: backups of later ones are no longer counted.
     """
     operators = [node for node in graph.operators.values() if isinstance(node, Operator) and node.stateful]
     found = set()
@@ -80,7 +82,7 @@ def check_resumable(
                 f"backups in {open_folder(backups or '', graph.name, operator.name).place} say so, and nothing here "
                 f"says where they are now. Resume it on Spark, with the folders it had."
             )
-        _check_backups(before, operator, saved, backups=backups, batch=batch)
+        _check_backups(before, operator, saved, backups=backups, batch=batch, rewound=rewound)
         if folders or saved:
             found.add(operator.name)
     if batch > 0:
@@ -124,8 +126,21 @@ def shards_found(graph: CheckedGraph, operator: Operator, *, state: Path | None,
     return max(saved, key=lambda shard: shard.batch).shards if saved else None
 
 
+def backed_up_batches(graph: CheckedGraph, operator: str, *, backups: str) -> list[frozenset[int]]:
+    """The batches that each shard of an operator has a backup of, as its owner left them; perhaps none."""
+    newest: dict[int, _Saved] = {}
+    for found in _saved(backups, graph, operator):
+        known = newest.get(found.shard)
+        if found.shards == graph.shards_of(operator) and not found.manifest.inherits:
+            newest[found.shard] = found if known is None or found.epoch > known.epoch else known
+    return [
+        frozenset(record.batch for record in newest[shard].manifest.records) if shard in newest else frozenset()
+        for shard in range(graph.shards_of(operator))
+    ]
+
+
 def _check_backups(
-    graph: CheckedGraph, operator: Operator, saved: list[_Saved], *, backups: str | None, batch: int
+    graph: CheckedGraph, operator: Operator, saved: list[_Saved], *, backups: str | None, batch: int, rewound: bool
 ) -> None:
     shards = graph.shards_of(operator.name)
     ours = [shard for shard in saved if shard.shards == shards]
@@ -137,7 +152,7 @@ def _check_backups(
     place = open_folder(backups, graph.name, operator.name).place
     newest = max(looked_at, key=lambda shard: shard.batch)
     # The first batch may have been begun before and be run again, but not by another number of shards.
-    if newest.batch > batch or (not ours and batch == 0 and newest.batch >= 0):
+    if (newest.batch > batch and not rewound) or (not ours and batch == 0 and newest.batch >= 0):
         raise BackupError(
             f"Backups in {place} belong to an earlier run of graph {graph.name!r}: operator {operator.name!r} has "
             f"{newest.shards} shards there, up to batch {newest.batch}, and this run begins at batch {batch}. Resume "

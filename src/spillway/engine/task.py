@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.backup.items import ItemLog
+from spillway.backup.orders import NO_ORDERS, Orders
 from spillway.backup.policies import policy_of
 from spillway.clock import SystemClock
 from spillway.engine.feedback import Mailbox
@@ -62,12 +63,14 @@ class Task:
         index: int,
         batch: int,
         reads: Mapping[str, Numbering] | None = None,
+        orders: Orders = NO_ORDERS,
     ) -> None:
         graph, operators = equipment.graph, equipment.operators
         self._graph = graph
         self._stage = stage
         self._index = index
         self._batch = batch
+        self._orders = orders
         self._mailbox = equipment.mailbox
         self._reads = reads or {}  # the sources whose tuples are seen here first
         self._open: dict[str, OpenOperator] = {}
@@ -121,7 +124,7 @@ class Task:
     def _begin(self, locks: ExitStack) -> None:
         for opened in self._open.values():
             locks.enter_context(opened.shard.lock())
-            opened.keeper.begin(self._batch)
+            opened.keeper.begin(self._batch, self._orders)
         for name, operator in self._running.items():
             self._turns[name] = Turn(operator, self._open.get(name))
             for edge in self._graph.feedback_into(name):
@@ -172,7 +175,14 @@ class Task:
         for name, opened in self._open.items():
             with self._durably(name, "leaving its feedback"):
                 for edge in self._upstream[name]:
-                    self._mailbox.put(edge, self._sent[edge], batch=self._batch, shard=self._index, epoch=opened.epoch)
+                    self._mailbox.put(
+                        edge,
+                        self._sent[edge],
+                        batch=self._batch,
+                        shard=self._index,
+                        epoch=opened.epoch,
+                        checkpoint=self._orders.checkpoint,
+                    )
             turn = self._turns[name]
             item_bytes, item_s = kept[name]
             self.progress.append(

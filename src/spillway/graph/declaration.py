@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, Self
 
 import pyarrow as pa
 
@@ -38,6 +38,9 @@ class Declaration(Protocol):
 
     @property
     def protect(self) -> Protection: ...
+
+    def protected_by(self, protect: Protection) -> Self:
+        """The same operator under this protection, unless it names one of its own or keeps no state."""
 
     @property
     def windowing(self) -> Windowing | None:

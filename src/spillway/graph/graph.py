@@ -22,6 +22,7 @@ from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.growing import Files
 from spillway.graph.jobs import check_jobs, cut
 from spillway.graph.nodes import Edge, Exit, Job, Node, Source, Stream, is_feed
+from spillway.graph.protections import Protection
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
 
@@ -31,16 +32,20 @@ class Graph:
 
     ``shards`` is how many shards keyed operators have unless they say otherwise. ``delay_max`` is how late output may
     be on several hosts when one is gone: so long its shards wait for it, less the time that a recovery takes, before
-    they are recovered on another. By default that is a minute.
+    they are recovered on another. By default that is a minute. ``protect`` is the protection of operators with state
+    that name none of their own.
     """
 
-    def __init__(self, name: str, *, shards: int = 2, delay_max: timedelta = DELAY_MAX) -> None:
+    def __init__(
+        self, name: str, *, shards: int = 2, delay_max: timedelta = DELAY_MAX, protect: Protection | None = None
+    ) -> None:
         check_name("graph", name)
         check_whole(f"Graph {name!r}: shards", shards, least=1)
         check_delay(f"Graph {name!r}", delay_max)
         self.name = name
         self.shards = shards
         self.delay_max = delay_max
+        self.protect = protect
         self._nodes: dict[str, Node] = {}
         self._edges: list[Edge] = []
         self._jobs: dict[str, Job] = {}
@@ -95,7 +100,7 @@ class Graph:
         reads = [*zip(operator.inputs, streams, strict=False), *ports.items()]
         for _, stream in reads:
             _check_stream(operator.name, stream)
-        self._enter(operator)
+        self._enter(operator if self.protect is None else operator.protected_by(self.protect))
         for port, stream in reads:
             self.connect(stream, operator.name, port)
         return Stream(operator.name, operator.outputs[0])

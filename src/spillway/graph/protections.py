@@ -31,6 +31,11 @@ class Protection:
         return True
 
     @property
+    def of_job(self) -> bool:
+        """Whether it protects a job as a whole: all its operators are saved together and go back together."""
+        return False
+
+    @property
     def keeps_items(self) -> bool:
         """Whether every tuple that reaches the operator is made durable before its batch is committed."""
         return False
@@ -214,3 +219,80 @@ class UpstreamBackup(Protection):
 
     def describe(self) -> str:
         return f"UpstreamBackup(state every {self.every:,} tuples)"
+
+
+@dataclass(frozen=True, slots=True)
+class JobProtection(Protection):
+    """A protection of a job: its checkpoint is the backups of all its shards at one batch, taken every so often.
+
+    ``every`` is a number of tuples or a timedelta, ``batches`` a number of batches; one of the two is wanted. All are
+    looked at when a batch begins, since all shards must know before any of them commits it. There is a checkpoint
+    after ``BATCHES_MAX`` batches at the latest, because what Spark needs to go back is kept for so many.
+    """
+
+    every: int | timedelta | None = None
+    batches: int | None = None
+
+    BATCHES_MAX: ClassVar[int] = 1_000
+
+    def __post_init__(self) -> None:
+        who = type(self).__name__
+        if (self.every is None) == (self.batches is None):
+            raise GraphError(f"{who}: either every= (tuples, or a timedelta) or batches= is wanted; got {self!r}.")
+        if self.batches is not None:
+            check_whole(f"{who}: batches", self.batches, least=1)
+            if self.batches > self.BATCHES_MAX:
+                raise GraphError(f"{who}: batches is at most {self.BATCHES_MAX:,}; got {self.batches:,}.")
+        elif isinstance(self.every, bool) or not isinstance(self.every, int | timedelta):
+            raise GraphError(f"{who}: every must be a number of tuples or a timedelta; got {self.every!r}.")
+        elif (self.every_s if isinstance(self.every, timedelta) else self.every) <= 0:
+            raise GraphError(f"{who}: every must be above zero; got {self.every!r}.")
+
+    @property
+    def of_job(self) -> bool:
+        return True
+
+    @property
+    def loses_nothing(self) -> bool:
+        return True
+
+    @property
+    def every_tuples(self) -> int:
+        """The interval in tuples, or 0 if it is none of tuples."""
+        return self.every if isinstance(self.every, int) else 0
+
+    @property
+    def every_s(self) -> float:
+        """The interval in seconds, or 0 if it is none of time."""
+        return self.every.total_seconds() if isinstance(self.every, timedelta) else 0.0
+
+    @property
+    def batches_max(self) -> int:
+        """The most batches between two checkpoints."""
+        return self.batches or self.BATCHES_MAX
+
+    def describe(self) -> str:
+        if self.batches is not None:
+            return f"{type(self).__name__}(every {self.batches:,} {'batch' if self.batches == 1 else 'batches'})"
+        interval = f"{self.every_tuples:,} tuples" if self.every_tuples else f"{self.every_s:g} s"
+        return f"{type(self).__name__}(every {interval})"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinated(JobProtection):
+    """All shards of a job are backed up together now and then, and nothing is ever lost.
+
+    When memory is lost, the whole job goes back to its last checkpoint and its input is read again from there: state
+    and output are those of a run without failures. Its sources must give the same tuples again, and its sinks forget
+    what came after the checkpoint (see ``ForEachBatch`` for functions of your own). Given to a graph, or to all of its
+    operators with state.
+
+    >>> Coordinated(batches=10).describe(), Coordinated(every=1_000_000).describe()
+    ('Coordinated(every 10 batches)', 'Coordinated(every 1,000,000 tuples)')
+    """
+
+    spelling = Spelling(
+        word="coordinated",
+        form="coordinated:batches=NUMBER, coordinated:every=TUPLES or coordinated:every=SECONDSs",
+        settings={"every": interval, "batches": whole},
+    )

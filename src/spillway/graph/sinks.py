@@ -68,10 +68,17 @@ class ForEachBatch(Sink):
     """Any function of a batch and its number; a batch may come again after a failure, with the same number.
 
     The batch is a Spark DataFrame on Spark and an Arrow table on the local runtime.
+
+    A job that is protected as a whole (``Coordinated``) may be sent back to an earlier batch. Then ``rewound`` is
+    called with its number, and is to take back whatever later batches did; it may be called again with the same number.
+    Without it nothing is taken back: batches after that one come once more, and may be divided otherwise than before.
     """
 
     function: Callable[[Any, int], object]
+    rewound: Callable[[int], object] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise GraphError(f"ForEachBatch: a function of a batch and its number is wanted; got {self.function!r}.")
+        if self.rewound is not None and not callable(self.rewound):
+            raise GraphError(f"ForEachBatch: rewound is a function of a batch's number; got {self.rewound!r}.")

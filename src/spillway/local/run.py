@@ -9,6 +9,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from spillway.backup.keeper import Observer, ignore
+from spillway.backup.orders import NO_ORDERS
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.engine.exchange import exchange
@@ -21,9 +22,10 @@ from spillway.engine.outlets import Outlets
 from spillway.engine.rescaling import Places, finish
 from spillway.engine.rescaling import rescale as divide_anew
 from spillway.engine.resuming import check_resumable
+from spillway.engine.rewinding import Rewinding, Rewound, job_protection
 from spillway.engine.stopwatch import Stopwatch, saving_s
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
-from spillway.errors import GraphError
+from spillway.errors import GraphError, MemoryLostError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import open_piece
 from spillway.graph.graph import Graph
@@ -45,6 +47,9 @@ class LocalRun:
     one stopped, as Spark does from its checkpoint. In the folder ``checkpoint``, if there is one, it is noted how far
     backups must reach, so that a later run is not misled by an older copy of them. With ``rescale`` the graph may have
     other numbers of shards than the earlier run, and state is divided anew.
+
+    A graph that is protected as a whole (``Coordinated``) goes back to its last checkpoint by itself when memory is
+    lost: ``batch`` is then a smaller number again, and ``rewinds`` tells of it.
     """
 
     def __init__(
@@ -72,7 +77,21 @@ class LocalRun:
                     f"files."
                 )
             self._feeds[name] = feed
-        check_resumable(self._graph, state=state, backups=backups, batch=batch, rescale=rescale)
+        self._clock = clock or SystemClock()
+        protection = job_protection(self._graph)
+        self._rewinding = (
+            None
+            if protection is None
+            else Rewinding(self._graph, protection, backups=backups or "", next_batch=batch, clock=self._clock)
+        )
+        check_resumable(
+            self._graph,
+            state=state,
+            backups=backups,
+            batch=batch,
+            rescale=rescale,
+            rewound=self._rewinding is not None and self._rewinding.follows_rewind(batch),
+        )
         self._temporary = state is None
         if state is None:
             state = make_temporary("local-", graph=self._graph.name)
@@ -85,8 +104,9 @@ class LocalRun:
         self._times: list[BatchTimes] = []
         self._backups = backups
         self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
-        self._clock = clock or SystemClock()
         self._observe = observe
+        if self._rewinding is not None and self._rewinding.unfinished:
+            self._rewinding.finish(self._forget_after)
         places = Places(state=state, backups=backups, reach=self._reach, clock=self._clock)
         self.rescaled = divide_anew(self._graph, places, batch=batch) if rescale else finish(self._graph, places)
         """The operators whose state was divided anew, by this run or one that was killed while it did so."""
@@ -118,9 +138,21 @@ class LocalRun:
             pass
 
     def step(self) -> bool:
-        """The next batch; false if there is none. One that raises is the next again."""
+        """The next batch; false if there is none. One that raises is the next again.
+
+        If memory was lost and the graph is protected as a whole, it goes back instead, and that is all.
+        """
         if self.batch >= self.batches:
             return False
+        try:
+            self._step()
+        except MemoryLostError as error:
+            if self._rewinding is None:
+                raise
+            self._rewinding.rewind(self.batch - 1, self._forget_after, why=str(error))
+        return True
+
+    def _step(self) -> None:
         watch = Stopwatch(Work.APPLYING, self._clock)
         progress: list[ShardProgress] = []
         leaving, ranges = self._first_stage(watch)
@@ -140,11 +172,22 @@ class LocalRun:
                 },
                 batch=self.batch,
             )
+        if self._rewinding is not None:
+            self._rewinding.ran(self.batch, tuples=sum(part.tuples for part in ranges))
         self._reach.note(progress, ranges)
         self._records += progress
         self._times.append(in_one_process(self.batch, watch.stopped(saving_s=saving_s(progress))))
         self.batch += 1
-        return True
+
+    def _forget_after(self, batch: int) -> None:
+        """Have all but the shards be as they were after ``batch``."""
+        self._reach.rewound(batch)
+        self._outlets.forget_after(batch)
+        self.batch = batch + 1
+
+    def rewinds(self) -> list[Rewound]:
+        """Each time this run was sent back to its last checkpoint, because memory was lost."""
+        return [] if self._rewinding is None else list(self._rewinding.log)
 
     def wipe(self) -> None:
         """Lose all shard memory."""
@@ -214,7 +257,8 @@ class LocalRun:
         return leaving
 
     def _make_task(self, stage: Stage, index: int, reads: Mapping[str, Numbering] | None = None) -> Task:
-        return Task(self._equipment, stage, index=index, batch=self.batch, reads=reads)
+        orders = NO_ORDERS if self._rewinding is None else self._rewinding.orders(self.batch)
+        return Task(self._equipment, stage, index=index, batch=self.batch, reads=reads, orders=orders)
 
     def _open_shard(self, operator: Operator, index: int) -> OpenOperator:
         opened = self._open.get((operator.name, index))

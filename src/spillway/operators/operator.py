@@ -126,6 +126,15 @@ class Operator:
         """As given; an operator with state that says nothing is kept exact."""
         return self._protect or (Exact() if self.stateful else Nothing())
 
+    def protected_by(self, protect: Protection) -> Self:
+        """The same operator under this protection, unless it names one of its own or keeps no state."""
+        if self._protect is not None or not self.stateful:
+            return self
+        check_protection(f"Operator {self.name!r}", protect)
+        protected = copy.copy(self)
+        protected._protect = protect
+        return protected
+
     @property
     def stateful(self) -> bool:
         return bool(self.state())

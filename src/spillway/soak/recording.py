@@ -83,8 +83,17 @@ class RecordedMailbox(Mailbox):
         """The one that is running."""
         self._sent = sent
 
-    def put(self, edge: Edge, batches: list[pa.RecordBatch], *, batch: int, shard: int, epoch: int = 0) -> None:
-        super().put(edge, batches, batch=batch, shard=shard, epoch=epoch)
+    def put(
+        self,
+        edge: Edge,
+        batches: list[pa.RecordBatch],
+        *,
+        batch: int,
+        shard: int,
+        epoch: int = 0,
+        checkpoint: bool = False,
+    ) -> None:
+        super().put(edge, batches, batch=batch, shard=shard, epoch=epoch, checkpoint=checkpoint)
         self._sent[edge, batch, shard] = list(batches)
 
     def take(self, edge: Edge, *, batch: int) -> Taken:

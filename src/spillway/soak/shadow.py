@@ -123,7 +123,16 @@ class _HandedOver(Mailbox):
     def __init__(self, taken: Mapping[Edge, Taken]) -> None:
         self._taken = {(edge.stream, edge.port): batches for edge, batches in taken.items()}
 
-    def put(self, edge: Edge, batches: list[pa.RecordBatch], *, batch: int, shard: int, epoch: int = 0) -> None:
+    def put(
+        self,
+        edge: Edge,
+        batches: list[pa.RecordBatch],
+        *,
+        batch: int,
+        shard: int,
+        epoch: int = 0,
+        checkpoint: bool = False,
+    ) -> None:
         """Nobody takes it."""
 
     def take(self, edge: Edge, *, batch: int) -> Taken:

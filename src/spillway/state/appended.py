@@ -108,6 +108,9 @@ class Appended:
     def adopt(self) -> None:
         self.promote()
 
+    def revert(self) -> None:
+        self._scalars[COUNT] = self._scalars[SAVED_COUNT]
+
     def unstage(self) -> None:
         pass
 

@@ -80,6 +80,9 @@ class Array(Protocol):
     def adopt(self) -> None:
         """All there is, and nothing else, is what the backup holds; may be repeated."""
 
+    def revert(self) -> None:
+        """Be again what the saved copy holds, which is all of the last backup; may be repeated."""
+
     def unstage(self) -> None:
         """The staged backup does not count after all."""
 
@@ -276,11 +279,7 @@ class Cells:
             self._scalars[STAGED_COUNT] = ids.size
 
     def promote(self) -> None:
-        if self._scalars[ASIDE_LENGTH]:
-            # Positions have another meaning in this backup than in the one before, so it holds every chunk there is;
-            # what was staged is not asked, because that is forgotten already if this was cut short and is repeated.
-            self.adopt()
-        elif self._tracked:
+        if self._tracked:
             self._save(self._staged.array[: int(self._scalars[STAGED_COUNT])].copy())
 
     def adopt(self) -> None:
@@ -290,6 +289,16 @@ class Cells:
             self._chunks.array[ids.size :, GAP] = 0
             self._chunks.array[ids.size :, WORD] &= ~CHANGED
             self._save(ids)
+
+    def revert(self) -> None:
+        assert self._tracked
+        chunks = np.arange(chunk_count(self.count), dtype=np.int64)  # those that came since are not in the saved copy
+        changed = self.changed_chunks()
+        live, saved = self._live.array.reshape(-1, CHUNK_CELLS), self._saved.array.reshape(-1, CHUNK_CELLS)
+        live[changed] = saved[changed]
+        self._scalars[COUNT] = self._scalars[SAVED_COUNT]
+        self._live.array[self.count : chunks.size * CHUNK_CELLS] = 0
+        self._settle(chunks)
 
     def unstage(self) -> None:
         self._scalars[STAGED_COUNT] = 0
@@ -340,6 +349,7 @@ class Cells:
         live = self._live.array.reshape(-1, CHUNK_CELLS)
         self._saved.array.reshape(-1, CHUNK_CELLS)[ids] = live[ids]
         self._settle(ids)
+        self._scalars[SAVED_COUNT] = self.count
         self.unstage()
 
     def _settle(self, ids: Int64s) -> None:

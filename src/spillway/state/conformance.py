@@ -4,7 +4,8 @@
 plain Python says it must be. The moves are those of a shard's life (see ``shard``):
 
     when idle       begin a batch (a staged backup is promoted first), roll the last one back, open the folder
-                    anew, lose the memory and recover from the last backup that counts
+                    anew, lose the memory and recover from the last backup that counts, go back to that backup
+                    without losing the memory
     when applying   change the content, commit (with a backup or without), roll back, be killed: the folder is
                     opened anew and found torn
 
@@ -206,8 +207,9 @@ class _Life:
             moves = [self._make_changes, self._commit, self._roll_back, self._be_killed]
             chances = [0.4, 0.4, 0.1, 0.1]
         else:
-            moves = [self._begin, self._open_anew, self._lose_memory, self._roll_back]
-            chances = [0.7, 0.1, 0.05, 0.15 if self._shard.can_roll_back else 0.0]
+            moves = [self._begin, self._open_anew, self._lose_memory, self._roll_back, self._revert]
+            can_roll_back, can_revert = self._shard.can_roll_back, self._shard.can_revert
+            chances = [0.65, 0.1, 0.05, 0.15 if can_roll_back else 0.0, 0.05 if can_revert else 0.0]
         chosen = self._random.choice(len(moves), p=np.array(chances) / sum(chances))
         self.story.append(moves[chosen].__name__.strip("_").replace("_", " "))
         if moves[chosen] in (self._open_anew, self._be_killed):
@@ -238,9 +240,19 @@ class _Life:
     def _lose_memory(self) -> None:
         self._staged = None
         self._backup.recover_into(self._shard)
+        self._check_is_backup("recovered")
+
+    def _revert(self) -> None:
+        self._staged = None
+        version = self._backup.version
+        self._shard.revert(seq=version, window=None, forgotten=0, failed_at=None)
+        self._shard.recovered(version=version, backup_version=version, failures=0, time_s=0)
+        self._check_is_backup("gone back to")
+
+    def _check_is_backup(self, what: str) -> None:
         now = self._check(settled=True)
         if not _same(now.content, self._backup_content) or now.divergence or any(now.changed):
-            _fail("what was recovered is not what the backup holds")
+            _fail(f"what was {what} is not what the backup holds")
 
     # -- moves when applying -------------------------------------------------------------------------------------
 

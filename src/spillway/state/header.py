@@ -18,7 +18,7 @@ from spillway.state.meaning import NOTE
 from spillway.state.memory import Region, memory_error
 
 MAGIC = 0x5350_494C_4C57_4159  # "SPILLWAY"
-FORMAT = 4
+FORMAT = 5
 NONE = -1  # no batch; as a version: empty
 NO_UNDO = -2  # there is nothing to roll back to
 NOWHERE = -(2**63)  # no seq, no window, no position: all of these may be below zero
@@ -53,6 +53,9 @@ class Word(IntEnum):
     UNDO_FAILED_AT = 22
     CLEARED = 23  # 1 if this batch emptied the shard
     BOOT = 24  # the start of the machine in which this memory was made: see boot
+    EMPTIED = 25  # 1 if the shard was emptied since the last backup that counts
+    UNDO_EMPTIED = 26
+    REWINDS = 27  # how often its job had been sent back when this memory was last made to agree with that
     ARRAYS = 32
 
 
@@ -76,6 +79,9 @@ AT_FIRST = {
     Word.FAILED_AT: NOWHERE,
     Word.UNDO_FAILED_AT: NOWHERE,
     Word.CLEARED: 0,
+    Word.EMPTIED: 0,
+    Word.UNDO_EMPTIED: 0,
+    Word.REWINDS: 0,
 }
 """What an empty shard says, in the order it is written: killed in between, the shard still counts as empty.
 
@@ -88,6 +94,7 @@ UNDONE = {
     Word.WINDOW: Word.UNDO_WINDOW,
     Word.FORGOTTEN: Word.UNDO_FORGOTTEN,
     Word.FAILED_AT: Word.UNDO_FAILED_AT,
+    Word.EMPTIED: Word.UNDO_EMPTIED,
 }
 """What a rollback puts back, and where it finds it."""
 

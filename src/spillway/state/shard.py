@@ -16,7 +16,7 @@ contains.
   back; the undo is still whole, so this is right too.
 * ``clear`` drops everything in mid-batch, at the end of a window. Cells whose number is fixed are changed like any
   others; for the rest a file is not copied but put aside, and a rollback puts it back. Positions then have another
-  meaning than in the last backup, so the next one must hold everything.
+  meaning than in the last backup, so the next one, in this batch or a later one, must hold everything.
 * The undo of a committed batch is kept until the next ``begin``. Spark may run a batch again, because a task was
   repeated or because the driver died before it noted the batch as done; the shard then rolls back and applies it
   afresh, never twice.
@@ -26,6 +26,9 @@ lost, the shard has to start from N-1. The chunks in it are therefore *staged*, 
 holds" when batch N+1 begins, which Spark does only after committing N. ``STAGED`` names that batch; a rollback
 clears it, and the keeper replaces the backup when the batch commits again. Promoting ends the time in
 which N can be rolled back: divergence is measured from a backup of N then, and N-1 is behind it.
+
+The saved copy that divergence is measured from is all of the last backup that counts, where no chunk may be left out of
+one. ``revert`` then takes the shard back to that backup without reading it.
 
 A recovery begins with a reset and sets ``RECOVERING`` until it is complete; killed before, it leaves a mixture, which
 the next to take the lock drops.
@@ -157,8 +160,18 @@ class Shard:
 
     @property
     def cleared(self) -> bool:
-        """Whether this batch dropped all content: the next backup must hold everything."""
+        """Whether this batch dropped all content."""
         return bool(self._header.array[Word.CLEARED])
+
+    @property
+    def emptied(self) -> bool:
+        """Whether content was dropped since the last backup that counts: the next one must hold everything."""
+        return bool(self._header.array[Word.EMPTIED])
+
+    @property
+    def rewinds(self) -> int:
+        """How often its job had been sent back when this memory was last made to agree with that."""
+        return int(self._header.array[Word.REWINDS])
 
     @property
     def backup_version(self) -> int:
@@ -224,7 +237,7 @@ class Shard:
         """Drop all content in mid-batch; ``rollback`` brings it back."""
         words = self._header.array
         assert self.changing, "clear outside a batch"
-        words[Word.CLEARED] = 1
+        words[Word.CLEARED] = words[Word.EMPTIED] = 1
         words[Word.EPOCH] += 1
         for array in self.arrays:
             array.clear(self.epoch)
@@ -287,7 +300,10 @@ class Shard:
         words = self._header.array
         words[Word.UNDO_VERSION] = NO_UNDO
         for array in self.arrays:
-            array.promote()
+            if self.emptied:
+                array.adopt()  # positions have another meaning than before, so the backup holds all there is
+            else:
+                array.promote()
         self.backed_up(self.staged, time_s=int(words[Word.STAGED_TIME_MS]) / 1000)
         words[Word.STAGED] = NONE
 
@@ -297,6 +313,7 @@ class Shard:
         words[Word.BACKUP_VERSION] = batch
         words[Word.BACKUP_TIME_MS] = round(time_s * 1000)
         words[Word.TUPLES] = 0
+        words[Word.EMPTIED] = 0
 
     def unstage(self) -> None:
         for array in self.arrays:
@@ -329,6 +346,31 @@ class Shard:
         """Items of one more batch are applied again: what it touches is told apart from what others did."""
         assert self._header.array[Word.RECOVERING], "only a recovery replays"
         self._begin_undo()
+
+    @property
+    def can_revert(self) -> bool:
+        """Whether memory has all of the last backup that counts; positions keep their meaning between two backups."""
+        return self._tracked and not self.emptied and self.backup_version != NONE
+
+    def revert(self, *, seq: int | None, window: int | None, forgotten: int, failed_at: int | None) -> None:
+        """Be what the last backup that counts holds, which knows the rest; ``recovered`` follows."""
+        assert self.can_revert and not self.torn
+        words = self._header.array
+        words[Word.RECOVERING] = 1
+        words[Word.UNDO_VERSION] = NO_UNDO
+        self.unstage()
+        for array in self.arrays:
+            array.revert()
+        for derived in self.derived:
+            derived.rollback()
+        words[Word.SEQ] = NOWHERE if seq is None else seq
+        words[Word.TUPLES] = 0
+        self.remember(window=window, forgotten=forgotten, failed_at=failed_at)
+        self._begin_undo()
+
+    def rewound(self, rewinds: int) -> None:
+        """The content agrees with its job's having been sent back so often."""
+        self._header.array[Word.REWINDS] = rewinds
 
     def recovered(self, *, version: int, backup_version: int, failures: int, time_s: float) -> None:
         """From here on the shard counts as version ``version``."""

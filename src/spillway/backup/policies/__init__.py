@@ -11,12 +11,14 @@ from spillway.backup.policies.exact import ExactPolicy
 from spillway.backup.policies.approximate import ApproximatePolicy
 from spillway.backup.policies.upstream_backup import UpstreamBackupPolicy
 from spillway.backup.policies.checkpoint import CheckpointPolicy
+from spillway.backup.policies.coordinated import CoordinatedPolicy
 # isort: on
 
 __all__ = [
     "ApproximatePolicy",
     "CheckpointPolicy",
     "Committing",
+    "CoordinatedPolicy",
     "ExactPolicy",
     "NothingPolicy",
     "Policy",

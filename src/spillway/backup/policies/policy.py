@@ -33,6 +33,7 @@ class Committing:
     tuples_since_backup: int
     batches_since_backup: int
     since_backup_s: float
+    checkpoint: bool  # whether all shards of the job save this batch
 
 
 class Policy(ABC, Generic[P]):
@@ -64,6 +65,11 @@ class Policy(ABC, Generic[P]):
     @property
     def leaves_out_light_chunks(self) -> bool:
         """Whether a backup need hold only so much of what changed that the rest diverges by less than is allowed."""
+        return False
+
+    @property
+    def goes_back_with_job(self) -> bool:
+        """Whether a shard is only ever saved at, and taken back to, a batch that its whole job is."""
         return False
 
     @property
