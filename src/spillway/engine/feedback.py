@@ -107,7 +107,8 @@ class Mailbox:
                     files.write((batch - 1, shard, 0), data)
 
     def _keeps_checkpoints(self, edge: Edge) -> bool:
-        return self._graph.operators[edge.stream.node].protect.of_job
+        sender = self._graph.operators.get(edge.stream.node)
+        return sender is not None and sender.protect.of_job  # what comes from a log is laid down anew with each batch
 
     def _of_checkpoints(self, edge: Edge) -> ArrowFiles:
         assert self._backups is not None
