@@ -316,7 +316,7 @@ def test_a_damaged_checkpoint_stops_the_run_loudly(tmp_path: Path) -> None:
     [(3, "memory was whole, and is backed up anew", 4), (100, "losing memory would be losing state", -1)],
 )
 def test_backups_that_vanish_under_whole_memory_are_told(tmp_path: Path, batches: int, said: str, to: int) -> None:
-    """A checkpoint that is due is made with the next batch; where none is due, losing memory now means starting over."""
+    """A checkpoint that is due is made with the next batch; where none is, losing memory means starting over."""
     graph = counted(sw.Coordinated(batches=batches))
     with sw.LocalRun(graph, backups=str(tmp_path / "b"), state=tmp_path / "state") as run:
         for _ in range(4):

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from spillway.cli.output import PROGRESS, rate, size
 from spillway.records.placing import Moved, Waited
+from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary
 from spillway.spark import Run
 
@@ -25,7 +26,7 @@ def watch(run: Run, title: str, *, quiet: bool) -> None:
         while not ended:
             ended = run.wait(_REFRESH_S)
             show(_table(run.progress(), title, time.monotonic() - started_s))
-            events: list[Moved | Waited] = [*run.moves(), *run.waits()]
+            events: list[Moved | Waited | Rewound] = [*run.moves(), *run.waits(), *run.rewinds()]
             if not quiet:
                 for event in sorted(events, key=lambda event: event.time_s)[said:]:
                     PROGRESS.print(event.sentence(), markup=False, soft_wrap=True)

@@ -131,6 +131,7 @@ def main(options: argparse.Namespace) -> int:
                 "promises": promised.as_json(),
                 **hosts_json(running.records(), running.moves(), running.waits()),
                 "troubles": running.troubles(),
+                "rewinds": [rewound.as_json() for rewound in running.rewinds()],
                 "rescaled": [change.as_json() for change in running.rescaled],
                 "state": str(running.state),
                 "state_bytes": look_at(running.state).bytes,

@@ -38,11 +38,14 @@ from spillway.files.envelope import seal, unseal
 from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.protections import JobProtection
+from spillway.records.rewound import Rewound
 
 NAME = "rewound.json"
 FORMAT = 1
 IN_VAIN_MAX = 5
 """How often a job is sent back without a batch being done in between, before it gives up."""
+
+_LOG_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +147,9 @@ class Rewinding:
         self.finish(forget)
         self._last, self._tuples, self._last_s, self._done = target, 0, self._clock.monotonic_s(), 0
         self._orders = {}
-        self.log.append(
-            Rewound(
-                committed=committed, to=target, why=why, began_s=self._clock.now_s(),
-                seconds=self._clock.monotonic_s() - began_s,
-            )
-        )  # fmt: skip
+        seconds = self._clock.monotonic_s() - began_s
+        self.log.append(Rewound(committed=committed, to=target, why=why, seconds=seconds, time_s=self._clock.now_s()))
+        del self.log[:-_LOG_MAX]
         return target
 
     def finish(self, forget: Callable[[int], None]) -> None:
@@ -176,17 +176,6 @@ class Rewinding:
                 f"folder and run again."
             ) from error
         self._note = note
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewound:
-    """One time a job was sent back."""
-
-    committed: int  # the last batch that had counted until then
-    to: int  # the last that counted from then on
-    why: str
-    began_s: float  # on the wall clock
-    seconds: float  # until the job could start again; shards go back when their first batch begins
 
 
 def checkpoints(graph: CheckedGraph, backups: str) -> list[int]:

@@ -23,7 +23,7 @@ from spillway.engine.outlets import Outlets
 from spillway.engine.rescaling import Places, finish
 from spillway.engine.rescaling import rescale as divide_anew
 from spillway.engine.resuming import check_resumable
-from spillway.engine.rewinding import Rewinding, Rewound, job_protection
+from spillway.engine.rewinding import Rewinding, job_protection
 from spillway.engine.stopwatch import Stopwatch, saving_s
 from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError, MemoryLostError
@@ -35,6 +35,7 @@ from spillway.local.sinks import LocalOutput
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
+from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.records.times import BatchTimes, Work, in_one_process
 from spillway.state.folders import claim, make_temporary, wipe

@@ -2,8 +2,9 @@
 
 from spillway.records.placing import HostSummary, Moved, Waited, summarise_hosts
 from spillway.records.progress import ShardProgress
-from spillway.records.reading import Recorded, read_moves, read_progress, read_times, read_waits
+from spillway.records.reading import Recorded, read_moves, read_progress, read_rewinds, read_times, read_waits
 from spillway.records.rescaled import Rescaled
+from spillway.records.rewound import Rewound
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.records.times import BatchTimes, Work
@@ -15,12 +16,14 @@ __all__ = [
     "OperatorSummary",
     "Recorded",
     "Rescaled",
+    "Rewound",
     "RunDirectory",
     "ShardProgress",
     "Waited",
     "Work",
     "read_moves",
     "read_progress",
+    "read_rewinds",
     "read_times",
     "read_waits",
     "summarise",

@@ -16,6 +16,7 @@ import pyarrow as pa
 from spillway.errors import RunError
 from spillway.records.placing import MOVES_SCHEMA, WAITS_SCHEMA, Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
+from spillway.records.rewound import REWOUND_SCHEMA, Rewound
 from spillway.records.row_log import read_rows
 from spillway.records.times import TIMES_SCHEMA, BatchTimes
 
@@ -88,6 +89,12 @@ def read_waits(path: str | Path) -> list[Waited]:
     # A row that is there twice was being put together with others when its writer was killed.
     rows = {Waited(**row) for row in _plain_rows(path, "waits", WAITS_SCHEMA)}
     return sorted(rows, key=lambda row: (row.batch, row.time_s))
+
+
+def read_rewinds(path: str | Path) -> list[Rewound]:
+    """Each time that the job was sent back, oldest first. Of more than two million the newest are read."""
+    # A row that is there twice was being put together with others when its writer was killed.
+    return sorted({Rewound(**row) for row in _plain_rows(path, "rewinds", REWOUND_SCHEMA)}, key=lambda row: row.time_s)
 
 
 def holes(rows: Iterable[ShardProgress]) -> dict[str, list[tuple[int, int]]]:

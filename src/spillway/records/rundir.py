@@ -5,6 +5,7 @@ progress/part-N.log    one row per shard and batch (``records.progress``), appen
 times/part-N.log       one row per batch: where its time went (``records.times``)
 moves/part-N.log       one row per shard and change of its owner (``records.placing``); none on one machine
 waits/part-N.log       one row per batch and host that it waited for; none on one machine
+rewinds/part-N.log     one row for each time that the job was sent back to a checkpoint (``records.rewound``)
 progress/.lock         locked as long as the run's process lives
 
 Killing the driver loses no row it was given. A power cut may lose those of the last minutes, since parts are made
@@ -34,6 +35,7 @@ from spillway.errors import RecordsWarning, RunError
 from spillway.files.durable import write_whole
 from spillway.records.placing import MOVES_SCHEMA, WAITS_SCHEMA, Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
+from spillway.records.rewound import REWOUND_SCHEMA, Rewound
 from spillway.records.row_log import WAITING_ROWS_MAX, RowLog
 from spillway.records.times import TIMES_SCHEMA, BatchTimes
 
@@ -53,7 +55,8 @@ class RunDirectory:
         self._times = RowLog(path / "times", TIMES_SCHEMA)
         self._moves = RowLog(path / "moves", MOVES_SCHEMA)
         self._waits = RowLog(path / "waits", WAITS_SCHEMA)
-        self._logs = (self._progress, self._times, self._moves, self._waits)
+        self._rewinds = RowLog(path / "rewinds", REWOUND_SCHEMA)
+        self._logs = (self._progress, self._times, self._moves, self._waits, self._rewinds)
         try:
             self._progress.folder.mkdir(parents=True, exist_ok=True)  # its lock is there before its rows are
         except OSError as error:
@@ -85,6 +88,10 @@ class RunDirectory:
     def add_waits(self, rows: Sequence[Waited]) -> None:
         """The same for hosts that batches waited for."""
         self._add(self._waits, rows)
+
+    def add_rewinds(self, rows: Sequence[Rewound]) -> None:
+        """The same for each time that the job was sent back."""
+        self._add(self._rewinds, rows)
 
     def close(self, ended: str) -> None:
         """Write what waits and how the run ended, durably."""

@@ -17,9 +17,11 @@ from spillway.records.reading import (
     life_of,
     read_moves,
     read_progress,
+    read_rewinds,
     read_times,
     read_waits,
 )
+from spillway.records.rewound import Rewound
 from spillway.records.summary import summarise
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
 from spillway.report.hosts_part import hosts_part
@@ -52,6 +54,7 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
             *_bounds(rows),
             _saved(rows),
             *time_spent(read_times(path)),
+            *_rewinds(read_rewinds(path)),
             *_failures(rows),
             *_mended(rows),
             _about(manifest),
@@ -59,6 +62,23 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
         subtitle=f"{max(row.batch for row in rows) + 1:,} batches; {ended}",
         footer=f"Written by Spillway from {path.name}. It asks nothing of the network.",
     )
+
+
+def _rewinds(rewinds: Sequence[Rewound]) -> list[Section]:
+    if not rewinds:
+        return []
+    cells: list[list[Value]] = [
+        [one.committed, one.to if one.to >= 0 else "the start", one.batches, f"{one.seconds:,.2f}", one.why]
+        for one in rewinds[-_FAILURES_MAX:]
+    ]
+    often = "once" if len(rewinds) == 1 else f"{len(rewinds):,} times"
+    again = sum(one.batches for one in rewinds)
+    text = (
+        f"Memory was lost, and the whole job was sent back to its last checkpoint, {often}: {again:,} batches were "
+        f"done once more, and nothing is missing."
+    )
+    columns = ["From batch", "Back to", "Done again", "Seconds", "Why"]
+    return [Section("Sent back", text=text, table=table(columns, cells))]
 
 
 def _ended(life: Life, manifest: Mapping[str, Any]) -> str:

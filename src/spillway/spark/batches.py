@@ -16,6 +16,7 @@ from spillway.backup.reach import Reach
 from spillway.engine.added_numbers import AddedPart, Looked, Whole, keys_in, shown, without_gaps
 from spillway.engine.adding import Choosing
 from spillway.engine.numbering import check_numbers
+from spillway.engine.rewinding import Rewinding
 from spillway.errors import InputError
 from spillway.graph.checked import CheckedGraph
 from spillway.records.progress import ShardProgress, last_words
@@ -30,6 +31,7 @@ from spillway.spark.reports import Reports
 from spillway.spark.settings import adding_settings
 from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Reported
+from spillway.spark.telling import ORDERS, written_orders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ class Batches:
         reach: Reach,
         choosing: Choosing,
         salt: int,
+        rewinding: Rewinding | None,
         ran: Callable[[Ran], None],
     ) -> None:
         self._graph = graph
@@ -66,6 +69,7 @@ class Batches:
         self._reach = reach
         self._choosing = choosing
         self._salt = salt
+        self._rewinding = rewinding
         self._ran = ran
         self._reading = Reading(rows=compiled.reads_rows)
         self.query: StreamingQuery | None = None
@@ -76,12 +80,19 @@ class Batches:
         with written_down(), interrupted_shortly():
             while True:
                 self._owners.prepare(batch)
+                self._give_orders(frame, batch)
                 try:
                     self._run(frame, batch)
                     return
                 except (PySparkException, Py4JError) as error:
                     self._owners.try_again(batch, error)
                     self._reports.fresh()  # of tasks whose batch does not count
+
+    def _give_orders(self, frame: DataFrame, batch: int) -> None:
+        """Tell the tasks of a batch whether it is a checkpoint, and how often the job was sent back."""
+        if self._rewinding is not None:
+            told = written_orders(self._rewinding.orders(batch))
+            frame.sparkSession.sparkContext.setLocalProperty(ORDERS, told)
 
     def _run(self, frame: DataFrame, batch: int) -> None:
         added_up = self._run_added(frame, batch)
@@ -143,6 +154,9 @@ class Batches:
         self, reports: Sequence[Reported], ranges: Iterable[SourceRange], *, batch: int, writing_s: float
     ) -> None:
         """Note what shards did in a batch that is about to be committed."""
+        ranges = tuple(ranges)
+        if self._rewinding is not None:
+            self._rewinding.ran(batch, tuples=sum(part.tuples for part in ranges))
         # A task that was tried again has reported again.
         newest = last_words([row for row in reports if isinstance(row, ShardProgress)])
         self._reach.note(newest, ranges)

@@ -18,6 +18,7 @@ from spillway.errors import InputError
 from spillway.given import check_whole
 from spillway.graph.spark_types import spark_schema
 from spillway.receiver import ItemReader, ItemSchema
+from spillway.spark.read_again import RECEIVED
 
 _ALL = 1 << 40
 
@@ -132,7 +133,7 @@ def received(
         patience_s=patience_s,
     )
     columns = spark_schema(schema.handed_out, f"Receiver at {address}")
-    format_name = "spillway-received-" + "".join(c if c.isalnum() else "-" for c in address)
+    format_name = RECEIVED + "".join(c if c.isalnum() else "-" for c in address)
 
     class ReceivedSource(DataSource):
         """Defined here so that it travels to the workers with its link inside."""

@@ -17,13 +17,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spillway.backup.keeper import Observer, Step
 from spillway.backup.reach import FOLDER, Reach
+from spillway.clock import SystemClock
 from spillway.engine import rescaling
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
 from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.errors import BackupError, RunError
+from spillway.engine.rewinding import Rewinding, job_protection
+from spillway.errors import BackupError, MemoryLostError, RunError, SpillwayError
 from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
@@ -32,17 +34,20 @@ from spillway.operators.promises import promises
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
 from spillway.records.rescaled import Rescaled
+from spillway.records.rewound import Rewound
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.records.times import BatchTimes
+from spillway.spark.attending import Attended
 from spillway.spark.batches import Batches, Ran
 from spillway.spark.clocking import Clocking
 from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
-from spillway.spark.offsets import next_batch
+from spillway.spark.offsets import next_batch, rewind_offsets
 from spillway.spark.owning import Owners
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours
+from spillway.spark.read_again import check_readable_again
 from spillway.spark.reports import Reports
 from spillway.spark.settings import query_settings
 from spillway.spark.sinks import SparkSinks
@@ -94,6 +99,10 @@ class Run:
             self._take_places()
             batch = next_batch(spark, self._places.checkpoint)
             self._reach = Reach.beside(self._places.checkpoint)
+            self._rewinding = self._going_back(batch)
+            if self._rewinding is not None and self._rewinding.unfinished:
+                self._rewinding.finish(self._forget_after)
+                batch = next_batch(spark, self._places.checkpoint)
             self._owners = self._owning(batch=batch, rebalance=rebalance)
             several = self._owners.several
             check_resumable(
@@ -103,6 +112,7 @@ class Run:
                 batch=batch,
                 rescale=rescale,
                 owners=several,
+                rewound=self._rewinding is not None and self._rewinding.follows_rewind(batch),
             )
             self.rescaled = self._rescaled(batch=batch, rescale=rescale)
             """The operators whose state was divided anew, by this run or one that was killed while it did so."""
@@ -118,6 +128,7 @@ class Run:
                 reach=self._reach,
                 choosing=self._choosing,
                 salt=self._salt,
+                rewinding=self._rewinding,
                 ran=self._note,
             )
             if directory is not None:
@@ -129,9 +140,8 @@ class Run:
                     promises=promises(self._graph).as_json(),
                     rescaled=[change.as_json() for change in self.rescaled],
                 )
-            self._query = self._start(spark, trigger or _default_trigger(self._graph))
-            self._batches.query = self._query
-            self._clocking.follow(self._query)
+            self._trigger = trigger or _default_trigger(self._graph)
+            self._attended = Attended(self._start, None if self._rewinding is None else self._mend)
         except BaseException as error:
             self._places.give_up()
             if self._directory is not None:
@@ -171,6 +181,37 @@ class Run:
             stopping=lambda: self._stopping,
         )
 
+    def _going_back(self, batch: int) -> Rewinding | None:
+        """What sends the graph back when memory is lost, if it is protected as a whole."""
+        protection = job_protection(self._graph)
+        if protection is None:
+            return None
+        for source in self._graph.sources.values():
+            check_readable_again(source)
+        return Rewinding(self._graph, protection, backups=self._backups or "", next_batch=batch, clock=SystemClock())
+
+    def _forget_after(self, batch: int) -> None:
+        """Have all but the shards be as they were after ``batch``."""
+        self._reach.rewound(batch)
+        rewind_offsets(self._spark, self._places.checkpoint, to=batch)
+        self._outlets.forget_after(batch)
+
+    def _mend(self, error: Exception) -> bool:
+        """The query has ended; true if it may be started again, because memory was lost and the graph went back."""
+        lost = as_ours(error, "Spark stopped the run")
+        if not isinstance(lost, MemoryLostError):
+            return False
+        assert self._rewinding is not None
+        self._reports.fresh()  # of tasks whose batch does not count
+        self._rewinding.rewind(self.committed(), self._forget_after, why=str(lost))
+        if self._directory is not None:
+            self._directory.add_rewinds(self._rewinding.log[-1:])
+        return True
+
+    def rewinds(self) -> list[Rewound]:
+        """Each time this run was sent back to its last checkpoint, because memory was lost."""
+        return [] if self._rewinding is None else list(self._rewinding.log)
+
     def _rescaled(self, *, batch: int, rescale: bool) -> tuple[Rescaled, ...]:
         kept = rescaling.Places(state=self.state, backups=self._backups, reach=self._reach)
         if not self._owners.several:
@@ -209,15 +250,12 @@ class Run:
 
     @property
     def query(self) -> StreamingQuery:
-        """Spark's own handle."""
-        return self._query
+        """Spark's own handle; of a run that was sent back, the one of the query it runs as since then."""
+        return self._attended.query
 
     @property
     def active(self) -> bool:
-        try:
-            return bool(self._query.isActive)
-        except Py4JError:
-            return False  # with the JVM the query is gone too
+        return self._attended.active
 
     @property
     def added_up(self) -> int:
@@ -230,11 +268,11 @@ class Run:
         Its memory can be looked at afterwards: ``stop``, or leaving the ``with`` block, removes it if it is temporary.
         """
         try:
-            ended = self._query.awaitTermination(timeout_s)  # type: ignore[arg-type]
-        except PySparkException as error:
+            ended = self._attended.wait(timeout_s)
+        except (PySparkException, SpillwayError) as error:
             self._close("failed")
             raise as_ours(error, "Spark stopped the run") from error
-        if ended is False:
+        if not ended:
             return False
         self._close("finished")
         return True
@@ -245,8 +283,7 @@ class Run:
         Memory and checkpoint of a run that was given neither ``checkpoint`` nor ``state`` are removed.
         """
         self._stopping = True
-        if self.active:
-            self._query.stop()
+        self._attended.stop()
         self._close("stopped")
         if self._places.temporary:
             with suppress(PySparkException, Py4JError):  # with Spark gone its hosts cannot be reached
@@ -328,12 +365,19 @@ class Run:
         """Lose all shard memory, as a machine that stops does."""
         wipe(self.state)
 
-    def _start(self, spark: SparkSession, trigger: Mapping[str, Any]) -> StreamingQuery:
+    def _start(self) -> StreamingQuery:
+        spark = self._spark
         writer = self._compiled.entering.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
         rows, local = self._compiled.reads_rows, self._places.local_checkpoint
-        with query_settings(spark, local_checkpoint=local, rows=rows):
-            return writer.trigger(**trigger).start()
+        protection = job_protection(self._graph)
+        # The checkpoint before the last is the one to go back to while the last does not count yet.
+        kept = 2 * protection.batches_max + 10 if protection is not None else 0
+        with query_settings(spark, local_checkpoint=local, rows=rows, batches_kept=kept):
+            query = writer.trigger(**self._trigger).start()
+        self._batches.query = query
+        self._clocking.follow(query)
+        return query
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._note_times()

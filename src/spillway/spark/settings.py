@@ -48,6 +48,9 @@ FOR_LOCAL_CHECKPOINT = {
     ),
 }
 
+# For how many batches Spark keeps what it needs to go back to one: by its own rule 100.
+_BATCHES_KEPT = "spark.sql.streaming.minBatchesToRetain"
+
 _SOCKETS_ENABLED = "spark.python.unix.domain.socket.enabled"
 
 
@@ -202,9 +205,16 @@ def _leave(folder: Path) -> None:
 
 
 @contextmanager
-def query_settings(spark: SparkSession, *, local_checkpoint: bool, rows: bool = False) -> Iterator[None]:
-    """Have the query's settings in force while it starts, then put back what was there; ``rows`` if it reads some."""
+def query_settings(
+    spark: SparkSession, *, local_checkpoint: bool, rows: bool = False, batches_kept: int = 0
+) -> Iterator[None]:
+    """Have the query's settings in force while it starts, then put back what was there; ``rows`` if it reads some.
+
+    It can be sent back by at least ``batches_kept`` batches.
+    """
     wanted = FOR_QUERY | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {}) | (FOR_ROWS if rows else {})
+    if batches_kept > int(spark.conf.get(_BATCHES_KEPT) or 0):
+        wanted |= {_BATCHES_KEPT: str(batches_kept)}
     with _in_force(spark, wanted):
         yield
 

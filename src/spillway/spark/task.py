@@ -32,7 +32,7 @@ from spillway.records.times import TaskTimes, Work
 from spillway.spark.leaving import Departure, as_batches, from_batch
 from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.reading import Weighed, Weighing
-from spillway.spark.telling import told_here
+from spillway.spark.telling import orders_here, told_here
 from spillway.state.folders import use
 
 # Shards stay mapped in a worker from batch to batch: a fresh mapping pays a page fault for every page it touches.
@@ -177,7 +177,7 @@ def run_stage(
         mailbox=mailbox(context),
     )
     with watch.on(Work.APPLYING):
-        task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads)
+        task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads, orders=orders_here())
     arrived = watch.over(Work.READING if stage.index == 0 else Work.CARRYING, arriving)
     rows = leaving.rows(watch.over(Work.APPLYING, task.run(arrived)), batch=at.batch)
     yield from as_batches(watch.over(leaving.work, rows))

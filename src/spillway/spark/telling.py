@@ -1,4 +1,4 @@
-"""What the driver tells the tasks of a batch: who owns each shard, and what is noted of its backups.
+"""What the driver tells the tasks of a batch: who owns each shard, what is noted of its backups, and its orders.
 
 It goes along with every task as a local property of Spark's, so that no task needs a folder that only the driver has,
 and a task that was given up and wakes later still knows no more than it was told.
@@ -6,15 +6,17 @@ and a task that was given up and wakes later still knows no more than it was tol
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from pyspark import TaskContext
 
+from spillway.backup.orders import NO_ORDERS, Orders
 from spillway.backup.reach import NOT_NOTED, Reached
 
 PROPERTY = "spillway.shards"
+ORDERS = "spillway.orders"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,18 @@ def told_here(operator: str, shard: int) -> Told:
     text = None if task is None else task.getLocalProperty(PROPERTY)
     assert text is not None, "a batch tells its tasks"
     return read(text)[operator][shard]
+
+
+def written_orders(orders: Orders) -> str:
+    """As text."""
+    return json.dumps(asdict(orders))
+
+
+def orders_here() -> Orders:
+    """What this task was told of its batch."""
+    task = TaskContext.get()
+    text = None if task is None else task.getLocalProperty(ORDERS)
+    return NO_ORDERS if text is None else Orders(**json.loads(text))
 
 
 def _told(found: dict[str, Any], owner: int, epoch: int, *noted: int) -> Told:

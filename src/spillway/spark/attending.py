@@ -1,0 +1,87 @@
+"""A query that may be started again: whoever waits for it waits for the last of them.
+
+A run whose graph goes back as a whole ends a query when memory was lost, goes back, and starts another. A thread of its
+own sees to that, since nobody may be waiting just then. Any other run has one query, and no such thread.
+"""
+
+import threading
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+Start = Callable[[], StreamingQuery]
+Mend = Callable[[Exception], bool]
+"""Whether a query that ended with this error may be started again; what made it end is mended then."""
+
+
+class Attended:
+    """The queries of one run, one at a time. ``mend`` may raise what the run is to end with instead."""
+
+    def __init__(self, start: Start, mend: Mend | None = None) -> None:
+        self._start = start
+        self._mend = mend
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._error: Exception | None = None
+        self._over = threading.Event()
+        self.query = start()
+        """The one that runs, or ran last."""
+        if mend is not None:
+            InheritableThread(target=self._attend, daemon=True).start()
+
+    @property
+    def active(self) -> bool:
+        if self._mend is not None:
+            return not self._over.is_set()
+        try:
+            return bool(self.query.isActive)
+        except Py4JError:
+            return False  # with the JVM the query is gone too
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait until the last has ended, at most so long; true if it has. Raises what ended it, if something did."""
+        if self._mend is None:
+            return self.query.awaitTermination(timeout_s) is not False  # type: ignore[arg-type]
+        if not self._over.wait(timeout_s):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def stop(self) -> None:
+        """Stop it after the batch at hand, or at once if that takes long; none is started any more."""
+        with self._lock:
+            self._stopping = True
+        if self.active:
+            self.query.stop()
+        if self._mend is not None:
+            self._over.wait()
+
+    def _attend(self) -> None:
+        while True:
+            try:
+                self.query.awaitTermination()
+                self._over.set()
+                return
+            except (PySparkException, Py4JError) as error:
+                if not self._again(error):
+                    self._over.set()
+                    return
+
+    def _again(self, error: Exception) -> bool:
+        assert self._mend is not None
+        try:
+            with self._lock:
+                if self._stopping:
+                    return False
+                if not self._mend(error):
+                    self._error = error
+                    return False
+                self.query = self._start()
+                return True
+        except Exception as found:
+            self._error = found
+            return False
