@@ -11,10 +11,12 @@ committed is acknowledged, unless somebody else decides that (``acknowledges``).
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import pyarrow as pa
 
 from spillway.engine.feedback import Mailbox
+from spillway.engine.inputs import read_in_step
 from spillway.engine.log_files import LogPlace
 from spillway.engine.stream_log import BYTES_MAX, Appended, LogView, LogWriter
 from spillway.graph.checked import CheckedGraph
@@ -22,6 +24,12 @@ from spillway.graph.feeds import Piece
 from spillway.graph.stream_logs import LogOutput
 
 TROUBLES_MAX = 1_000
+
+
+class ReadOf(Protocol):
+    """Which batches of a log a batch of a job reads."""
+
+    def __call__(self, name: str, batch: int, *, feedback: bool = False) -> range: ...
 
 
 class LogStep(StrEnum):
@@ -68,8 +76,18 @@ class LogFeed:
         return pa.concat_batches(self.view.read(piece))
 
 
+def views(graph: CheckedGraph, *, place: LogPlace) -> dict[str, LogView]:
+    """The logs that a job reads, by the name of the source."""
+    return {name: LogView(source.log, place=place) for name, source in graph.sources.items() if source.log is not None}
+
+
+def forward(graph: CheckedGraph) -> set[str]:
+    """The sources that tuples are read from, and not only feedback."""
+    return {edge.stream.node for edge in graph.edges if not edge.feedback} & graph.sources.keys()
+
+
 class JobLogs:
-    """The logs of a job that reads in step."""
+    """The logs of a job; ``read_of`` says which batches of a log a batch of the job reads."""
 
     def __init__(
         self,
@@ -78,13 +96,13 @@ class JobLogs:
         place: LogPlace,
         bytes_max: int = BYTES_MAX,
         acknowledges: bool = True,
+        read_of: ReadOf = read_in_step,
         observe: LogObserver = unobserved,
     ) -> None:
         self._acknowledges = acknowledges
+        self._read_of = read_of
         self._observe = observe
-        self.views = {
-            name: LogView(source.log, place=place) for name, source in graph.sources.items() if source.log is not None
-        }
+        self.views = views(graph, place=place)
         """What it reads, by the name of the source."""
         exact = all(operator.protect.loses_nothing for operator in graph.operators.values() if operator.stateful)
         self.writers = {
@@ -146,7 +164,9 @@ class JobLogs:
         """Lay the feedback of other jobs where the shards of a batch find it."""
         for edge, view in self._feedback:
             if batch > 0:
-                mailbox.put(edge, view.read(batch - 1), batch=batch - 1, shard=0)
+                read = self._read_of(edge.stream.node, batch, feedback=True)
+                tuples = [part for of in read for part in view.read(of)]
+                mailbox.put(edge, tuples, batch=batch - 1, shard=0)
 
     def append(self, name: str, batch: int, tuples: pa.Table) -> None:
         """Have the tuples of a batch in a log."""
@@ -161,9 +181,15 @@ class JobLogs:
         if self._acknowledges:
             for name, view in self.views.items():
                 self._observe(LogStep.READ, name, batch)
-                # Of what is feedback alone, the batch before this one was read; what is both is needed once more.
-                view.acknowledge(batch + 1 if name in self._forward and not self._is_feedback(name) else batch)
+                view.acknowledge(self.read_by(name, batch))
                 self._observe(LogStep.ACKNOWLEDGED, name, batch)
+
+    def read_by(self, name: str, batch: int) -> int:
+        """How many batches of a log no batch behind this one reads."""
+        ends = [self._read_of(name, batch).stop] if name in self._forward else []
+        if any(edge.stream.node == name for edge, _ in self._feedback):
+            ends.append(self._read_of(name, batch, feedback=True).stop)
+        return min(ends)
 
     def end(self, batches: int) -> None:
         """The job has done so many batches, and there will be no more."""
@@ -177,9 +203,6 @@ class JobLogs:
             for view in self.views.values()
             if view.input.drops
         }
-
-    def _is_feedback(self, name: str) -> bool:
-        return any(edge.stream.node == name for edge, _ in self._feedback)
 
     def _tell(self, writer: LogWriter, batch: int, appended: Appended) -> None:
         if appended.differs:

@@ -20,6 +20,7 @@ from spillway.backup.reach import FOLDER, Reach
 from spillway.clock import SystemClock
 from spillway.engine import rescaling
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
+from spillway.engine.feedback import Mailbox
 from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
@@ -29,6 +30,7 @@ from spillway.errors import BackupError, MemoryLostError, RunError, SpillwayErro
 from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
+from spillway.graph.jobs import check_repeatable
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
 from spillway.records.placing import Moved, Waited
@@ -43,6 +45,7 @@ from spillway.spark.batches import Batches, Ran
 from spillway.spark.clocking import Clocking
 from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
+from spillway.spark.job import SparkJob
 from spillway.spark.offsets import next_batch, rewind_offsets
 from spillway.spark.owning import Owners
 from spillway.spark.places import Places
@@ -73,10 +76,11 @@ class Run:
         observe: Observer,
         rescale: bool = False,
         rebalance: bool = False,
+        job: SparkJob | None = None,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._operators = kernels(self._graph, backups=backups)
-        self._outlets = Outlets(self._graph)
+        self._job, self._outlets = job, Outlets(self._graph) if job is None else job.outlets
         self._sinks = SparkSinks(self._graph, self._outlets)
         self._backups = backups
         self._spark = spark
@@ -188,6 +192,7 @@ class Run:
             return None
         for source in self._graph.sources.values():
             check_readable_again(source)
+        check_repeatable(self._graph)
         return Rewinding(self._graph, protection, backups=self._backups or "", next_batch=batch, clock=SystemClock())
 
     def _forget_after(self, batch: int) -> None:
@@ -238,7 +243,7 @@ class Run:
         self._salt = context.salt
         plan = adding_plan(self._graph, self._operators)
         looking = None if plan is None else Looking(plan=plan, rule=ADDING_RULE, first_batch=first_batch)
-        return compile_graph(self._graph, spark, context, self._sinks.destinations, looking)
+        return compile_graph(self._graph, spark, context, self._sinks.destinations, looking, self._job)
 
     def __enter__(self) -> "Run":
         return self
@@ -286,9 +291,13 @@ class Run:
         self._attended.stop()
         self._close("stopped")
         if self._places.temporary:
-            with suppress(PySparkException, Py4JError):  # with Spark gone its hosts cannot be reached
-                self._owners.leave()
+            self.leave_hosts()
         self._places.leave()
+
+    def leave_hosts(self) -> None:
+        """Remove the memory that other hosts have of this run, which has ended."""
+        with suppress(PySparkException, Py4JError):  # with Spark gone its hosts cannot be reached
+            self._owners.leave()
 
     def records(self) -> list[ShardProgress]:
         """What every shard did in every batch so far (the last 100,000)."""
@@ -381,6 +390,9 @@ class Run:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._note_times()
+        if self._job is not None:
+            mailbox = Mailbox(self._graph, state=None if self._owners.several else self.state, backups=self._backups)
+            self._job.begin(batch, mailbox, stopped=lambda: self._stopping or not self.active)
         self._batches.write(frame, batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)
