@@ -1,10 +1,10 @@
 """The jobs of a graph running on Spark, each a streaming query, and who looks after them.
 
 A thread of its own looks at every job some dozens of times a second. It starts them, one after the other: each has
-Python processes to load, and Spark gives each ten seconds to call back, which is little on a busy machine. It tells the logs what was committed, ends a job
-that has read all there will ever be, says so to those that read from it, and starts one that failed again, after a
-while (see ``engine.supervising``). When it gives one up it stops the others, and what stopped that one is raised by
-``wait``.
+Python processes to load, and Spark gives each ten seconds to call back, which is little on a busy machine. It tells the
+logs what was committed, ends a job that has read all there will ever be, says so to those that read from it, and starts
+one that failed again, after a while (see ``engine.supervising``). When it gives one up it stops the others, and what
+stopped that one is raised by ``wait``.
 """
 
 import threading
