@@ -36,7 +36,7 @@ class Chapter:
 _TOP = {
     "Graphs and runs": "Graph Stream run session session_settings Run LocalRun SpillwayError",
     "Sources and sinks": "Trace Generator files received Sender Parquet Console Memory Discard ForEachBatch",
-    "Protections": "Protection Nothing Checkpoint Approximate Exact UpstreamBackup Loss",
+    "Protections": "Protection Nothing Checkpoint Approximate Exact UpstreamBackup Coordinated Loss",
     "Windows": "Windowing Hopping Sliding Decaying",
     "Operators of one's own": "Operator Out columns field AddingUp Added",
     "State": "Number Vector Matrix HashTable KeySet Window Sample Tally TallyTable",

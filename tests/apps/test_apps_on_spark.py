@@ -10,18 +10,26 @@ from tests.conftest import in_order
 import spillway as sw
 from spillway.apps import APPS
 
-OPTIONS: dict[str, Any] = {"hitters": {"window": 8_000, "phi": 5_000}, "join": {}, "lr": {}}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("hitters", {"window": 8_000, "phi": 5_000}),
+    ("join", {}),
+    ("lr", {}),
+    ("ecg", {}),
+    ("vitals", {}),
+    ("vitals", {"feedback": 1}),
+    ("vitals", {"feedback": 2}),
+]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("app", OPTIONS)
-def test_both_runtimes_say_the_same(app: str, spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("app", "options"), CASES)
+def test_both_runtimes_say_the_same(app: str, options: dict[str, Any], spark: Any, tmp_path: Path) -> None:
     from spillway.spark import run as run_spark
 
     feed = APPS[app].generator(seed=4, tuples=20_000, tuples_per_batch=5_000)
     results: list[pa.Table] = []
     for runtime in ("local", "spark"):
-        graph = APPS[app].build(feed, protect=sw.Approximate(200.0), **OPTIONS[app])
+        graph = APPS[app].build(feed, protect=sw.Approximate(200.0), **options)
         backups = str(tmp_path / runtime)
         if runtime == "local":
             with sw.LocalRun(graph, backups=backups) as local:

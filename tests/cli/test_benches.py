@@ -80,6 +80,18 @@ def test_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.spark
+def test_exact(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = ("--tuples-per-batch", "2000", "--keys", "3000", "--every", "4", "--rounds", "2", "--repetitions", "1")
+    systems = ("--systems", "none", "--systems", "coordinated", "--losses", "1")
+    found = ran(capsys, tmp_path / "exact", "exact", *size, *systems)
+    assert found["batches_again"] == {"coordinated": 3}  # half way between two checkpoints
+    assert found["recovery_s"]["coordinated"] != 0
+    assert found["ratio"]["coordinated_over_none"] > 0
+    assert [len(turn) for turn in found["batches_s"]["coordinated"]] == [8]
+    assert found["backup_bytes"]["coordinated"][0] > found["backup_bytes"]["none"][0] == 0
+
+
+@pytest.mark.spark
 def test_wordcount(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = ("--tuples-per-batch", "500", "--keys", "1000", "--batches", "1", "--repetitions", "1")
     found = ran(

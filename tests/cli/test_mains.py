@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.cli.outcomes import outcomes
@@ -18,6 +19,7 @@ from spillway.cli import demo, doctor
 from spillway.cli.main import main
 from spillway.papers.af import reproduction
 from spillway.papers.af.reproduction import Size
+from spillway.protocols.checkpointing import CheckpointMachine
 from spillway.soak import histories
 from spillway.spark.java import Java
 from spillway.state.folders import claim, default_root, release
@@ -65,6 +67,12 @@ def test_run_tells_options_and_draws_without_spark(capsys: pytest.CaptureFixture
     assert main(["run", "flows", "--set", "fish=1"]) == 1
     assert "App 'flows' has no option 'fish'; it has " in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+    # One rate for generator, reader and graph is told once, and given to all.
+    assert told(capsys, "run", "ecg", "--options")["samples_per_s"]["default"] == 200.0
+    pq.write_table(pa.table({"lead1_mv": [0.1] * 10}), tmp_path / "x.parquet")
+    words = ["run", "ecg", "--input", str(tmp_path / "x.parquet"), "--set", "samples_per_s=360", "--draw"]
+    assert main([*words, "--directory", str(tmp_path / "run")]) == 0
+    assert "QRSDetector" in capsys.readouterr().out
 
 
 # -- demo -------------------------------------------------------------------------------------------------------------
@@ -265,7 +273,9 @@ def test_reproduce_theorems(
     monkeypatch.setattr(reproduction, "QUICK", SMALL)
     words = ["reproduce", "af", "--quick", "--only", "theorems", "--directory", str(tmp_path / "run")]
     found = told(capsys, *words)
-    assert found["checks"] == {"theorem 1: Count-Min with compensation": True, "theorem 2: ripple join": True}
+    names = ["theorem 1: Count-Min with compensation", "theorem 2: ripple join"]
+    assert [(check["name"], check["holds"]) for check in found["checks"]] == [(name, True) for name in names]
+    assert all([*check] == ["name", "holds", "ours", "paper"] and check["ours"] for check in found["checks"])
     assert (found["quick"], found["seed"], len(found["tables"]["theorems"])) == (True, 1, 2)
     assert {"manifest.json", "theorems.parquet", "report.html"} <= {*os.listdir(tmp_path / "run")}
     assert pq.read_table(tmp_path / "run" / "theorems.parquet").num_rows == 2
@@ -296,3 +306,17 @@ def test_soak_of_histories(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert all(story.startswith(f"History {seed}: ") for seed, story in found["broken"].items())
     assert main(["soak", "--histories", "1", "--seed", next(iter(found["broken"]))]) == 1
     assert "1 broke a rule" in capsys.readouterr().out
+
+
+def test_soak_of_protocols(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "soak", "protocols", "--schedules", "60", "--seed", "5")
+    assert (found["schedules"], found["broken"], found["first_seed"]) == (60, {}, 5)
+    assert sum(found["shapes"].values()) == 60 and found["failures"] > found["cut_off"] > 0
+    monkeypatch.setattr(CheckpointMachine, "_holds_back_too_much", lambda self: False)
+    found = told(capsys, "soak", "protocols", "--schedules", "60", "--seed", "5", "--keep-going", status=1)
+    assert all(story.startswith(f"Schedule {seed}: Broken: ") for seed, story in found["broken"].items())
+    seed = next(iter(found["broken"]))
+    assert main(["soak", "protocols", "--schedules", "1", "--seed", seed]) == 1
+    said = capsys.readouterr().out
+    assert "What happened:" in said and f"spillway soak protocols --seed {seed} --schedules 1" in said
+    assert "1 broke a rule" in said

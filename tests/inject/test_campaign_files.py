@@ -4,10 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from spillway.apps.qrs import QRSDetector
 from spillway.cli import inject as command
-from spillway.errors import InputError, RunError
+from spillway.errors import GraphError, InputError, RunError
+from spillway.graph import Graph
 from spillway.inject import AppInput, Assumed, read_campaign
 from spillway.inject.campaign import parse_score
 from spillway.papers.injection.designs import bargain
@@ -117,5 +121,40 @@ def test_the_command_explains_where_faults_go(tmp_path: Path, capsys: pytest.Cap
     assert told["Aggregator"]["same_as"] == "TradeFilter"
     assert command.main(_namespace([str(path), "--explain"])) == 0
     assert "Aggregator    skipped" in capsys.readouterr().out
-    with pytest.raises(RunError, match="--full and --quick are for bargain"):
+    with pytest.raises(RunError, match="--full and --quick are for designs"):
         command.main(_namespace([str(path), "--full"]))
+
+
+@pytest.mark.parametrize(
+    ("design", "struck"),
+    [
+        ("bargain", {"Source", "TradeFilter", "QuoteFilter", "VWAP", "BargainIndex"}),
+        ("ecg", {"Recording", "QRSDetector"}),
+        ("vitals", {"Readings", "TestSensor1", "TestSensor2", "TestJoin", "TestAvg"}),
+    ],
+)
+def test_designs_that_come_with_it(design: str, struck: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(_namespace([design, "--explain", "--json"])) == 0
+    told = json.loads(capsys.readouterr().out)["operators"]
+    assert {one["operator"] for one in told if one["chosen"]} == struck
+
+
+def test_an_option_of_several_parts_of_an_application_reaches_each(tmp_path: Path) -> None:
+    """The rate of samples is one of the generator, of the reader and of the graph."""
+    made = AppInput(app="ecg", tuples=100, options={"samples_per_s": 500.0, "noise": 0.0})()
+
+    def first(graph: Graph) -> pa.Table:
+        source = graph.checked().sources["Recording"]
+        assert source.feed is not None
+        return pa.Table.from_batches([source.feed.read(0)])
+
+    table = first(made)
+    assert table["time"].to_pylist()[:2] == [0.0, 0.002]
+    pq.write_table(table.drop_columns(["time"]), tmp_path / "x.parquet")
+    read = AppInput(app="ecg", path=str(tmp_path / "x.parquet"), options={"samples_per_s": 250.0})()
+    assert first(read)["time"].to_pylist()[:2] == [0.0, 0.004]
+    for graph, rate in ((made, 500.0), (read, 250.0)):
+        detector = graph.checked().operators["QRSDetector"]
+        assert isinstance(detector, QRSDetector) and detector.samples_per_s == rate
+    with pytest.raises(GraphError, match="App 'ecg' has no option 'noise' here; it has samples_per_s"):
+        AppInput(app="ecg", path=str(tmp_path / "x.parquet"), options={"noise": 0.0})()

@@ -78,6 +78,10 @@ GIVEN: dict[type[Operator], Given] = {
         first={"key": "k", "sums": {"a": "v"}, "size": MINUTE, "time": "at"},
         other={"key": "k2", "sums": {"a": ("v", "w")}, "size": HOUR, "time": "at2", "rows_max": 5, "key_type": "int64"},
     ),
+    sw.operators.SignalFilter: Given(
+        first={"value": "v", "coefficients": [1.0, 2.0]},
+        other={"value": "v2", "coefficients": [1.0, 3.0], "key": "k", "key_type": "string"},
+    ),
     sw.operators.WindowJoin: Given(
         first={"key": "k", "left": ["a"], "right": ["b"], "size": MINUTE, "time": "at"},
         other={

@@ -239,7 +239,7 @@ def replace_header(content: bytes) -> Callable[[Path], None]:
 
 # Six words for each of 256 arrays, and seven.
 FORMAT_3 = np.array([0x5350_494C_4C57_4159, 3] + [0] * (30 + 256 * 6), np.int64).tobytes()
-FORMAT_4 = np.array([0x5350_494C_4C57_4159, 4] + [0] * (30 + 256 * 7), np.int64).tobytes()
+FORMAT_5 = np.array([0x5350_494C_4C57_4159, 5] + [0] * (30 + 256 * 7), np.int64).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ FORMAT_4 = np.array([0x5350_494C_4C57_4159, 4] + [0] * (30 + 256 * 7), np.int64)
         (overwrite_word(2, FINGERPRINT + 1), "holds the state of another graph"),
         (overwrite_word(1, 9), r"not written by this version of Spillway \(format 9, wanted 5\)"),
         (replace_header(FORMAT_3), r"not written by this version of Spillway \(format 3, wanted 5\)"),
-        (replace_header(FORMAT_4[:-8]), "not the header of a shard"),
+        (replace_header(FORMAT_5[:-8]), "not the header of a shard"),
         (overwrite_word(0, 5), "not the header of a shard"),
         (replace_header(b"a note"), "not the header of a shard"),
         (replace_header(b"a note of more than one word, from someone else"), "not the header of a shard"),

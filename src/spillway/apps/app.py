@@ -6,7 +6,7 @@ value that makes no sense is refused in one sentence.
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,7 @@ class App:
     read: Callable[..., Feed]
     options: tuple[Option, ...] = ()
     generator_options: tuple[Option, ...] = ()
+    reader_options: tuple[Option, ...] = ()
 
     def build(
         self,
@@ -107,13 +108,24 @@ class App:
             seed=seed, tuples=tuples, tuples_per_batch=tuples_per_batch, pieces_per_batch=pieces_per_batch, **given
         )
 
-    def reader(self, path: str | os.PathLike[str], *, tuples_per_batch: int, pieces_per_batch: int = 2) -> Feed:
+    def reader(
+        self, path: str | os.PathLike[str], *, tuples_per_batch: int, pieces_per_batch: int = 2, **options: Value
+    ) -> Feed:
         """Input from a file or a folder of files; what the files must have is said by the application's own reader."""
         check_whole(f"App {self.name!r}: tuples_per_batch", tuples_per_batch, least=1)
         check_whole(f"App {self.name!r}: pieces_per_batch", pieces_per_batch, least=1)
-        return self.read(
-            path, rows_per_piece=-(-tuples_per_batch // pieces_per_batch), pieces_per_batch=pieces_per_batch
-        )
+        rows_per_piece = -(-tuples_per_batch // pieces_per_batch)
+        given = _given(self.name, self.reader_options, options)
+        return self.read(path, rows_per_piece=rows_per_piece, pieces_per_batch=pieces_per_batch, **given)
+
+    def all_options(self) -> tuple[Option, ...]:
+        """Those of graph, generator and reader; one that several have means the same to them, and is there once."""
+        options = (*self.options, *self.generator_options, *self.reader_options)
+        return tuple({option.name: option for option in options}.values())
+
+    def chosen(self, known: tuple[Option, ...], given: Mapping[str, Value]) -> dict[str, Any]:
+        """Of what was given for an application as a whole, that which one part of it knows."""
+        return {option.name: given[option.name] for option in known if option.name in given}
 
 
 def _given(app: str, known: tuple[Option, ...], given: dict[str, Value]) -> dict[str, Value]:

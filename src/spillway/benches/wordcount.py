@@ -17,20 +17,16 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spillway.benches.bench import Bench, Notes, Tell, option
 from spillway.benches.figures import median_interval, ratio_of_turns
-from spillway.benches.keyed_count_on_spark import Store, count_with_spark, stream_parquet
+from spillway.benches.keyed_count_on_spark import Store, count_with_spark
+from spillway.benches.keyed_words import SCHEMAS, KeyedWords
 from spillway.benches.limit import sides
-from spillway.graph import Approximate, Discard, Exact, Graph, Nothing, Parquet, Protection, Trace
-from spillway.operators import Count
+from spillway.graph import Approximate, Exact, Nothing, Protection
 from spillway.records.bench import BenchRecords
 from spillway.records.times import Work
-from spillway.seeds import generator
 from spillway.spark import session
 from spillway.spark.java import java_found
 from spillway.spark.timing import timed
@@ -41,7 +37,6 @@ OURS = ("none", "approximate", "exact")
 THETA = {"uniform": 20.0, "zipf": 300_000.0}
 SPARKS: dict[str, Store] = {"spark_hdfs": "hdfs", "spark_rocksdb": "rocksdb"}
 SYSTEMS = (*OURS, *SPARKS)
-SCHEMAS = {"word": "seq bigint, word string", "int64": "seq bigint, word bigint"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +61,19 @@ class Wordcount(Bench):
     systems: tuple[str, ...] = option(SYSTEMS, "which to run", among=SYSTEMS)
 
     @property
-    def fill(self) -> int:
-        """How many batches bring every key once."""
-        return -(-self.keys // self.tuples_per_batch)
+    def _input(self) -> KeyedWords:
+        return KeyedWords(
+            tuples_per_batch=self.tuples_per_batch,
+            keys=self.keys,
+            key_type=self.key_type,
+            zipf=self.words == "zipf",
+            seed=self.seed,
+        )
 
     @property
     def skip(self) -> int:
         """How many batches are not measured."""
-        return self.fill + self.settle
+        return self._input.fill + self.settle
 
     def measure(self, notes: Notes, tell: Tell) -> dict[str, Any]:
         systems = [name for name in SYSTEMS if name in self.systems]
@@ -81,7 +81,7 @@ class Wordcount(Bench):
         spark = session()
         work = Path(tempfile.mkdtemp(prefix="spillway-bench-"))
         try:
-            self._write_input(work / "in")
+            self._input.write(work / "in", following=self.settle + self.batches)
             self._measure_limit(work / "in", notes)
             # Turns that are not noted: the JVM compiles what it runs often, and of ours it runs little in a batch, so
             # that batches get quicker for minutes. Spark's own run the same loops a million times in their first one.
@@ -127,7 +127,8 @@ class Wordcount(Bench):
 
     def _measure_limit(self, folder: Path, notes: Notes) -> None:
         files = [pq.read_table(path)["word"].combine_chunks() for path in sorted(folder.iterdir())]
-        found = sides(files[: self.fill], files[self.fill :], warm=0)
+        fill = self._input.fill
+        found = sides(files[:fill], files[fill:], warm=0)
         notes.add_all("limit", "cpu_s", found.limit_s)
         notes.add_all("limit", "kernel_cpu_s", found.ours_s)
         notes.add_all("limit", "kernel_over_limit", found.ratios)
@@ -138,13 +139,15 @@ class Wordcount(Bench):
         output = place / "output" if self.sink == "parquet" else None
         try:
             if name in SPARKS:
-                frame = stream_parquet(spark, work / "in", SCHEMAS[self.key_type])
+                frame = self._input.frame(spark, work / "in")
                 all_s = count_with_spark(
                     frame, spark, key="word", store=SPARKS[name], checkpoint=place / "checkpoint", output=output
                 )
                 batches_s = all_s[self.skip - 1 :]
             else:
-                graph = self._graph(self._source(spark, work / "in"), self._protection(name), output)
+                by_spark = self.source == "dataframe"
+                source = self._input.frame(spark, work / "in") if by_spark else self._input.trace(work / "in")
+                graph = self._input.graph(source, self._protection(name), output)
                 timing = timed(graph, spark, backups=place / "backups", skip=self.skip)
                 batches_s = timing.batches_s
                 notes.add_all(name, "kernel_s", timing.kernel_s, turn=turn)
@@ -160,44 +163,3 @@ class Wordcount(Bench):
     def _protection(self, name: str) -> Protection:
         protections = {"none": Nothing(), "approximate": Approximate(theta=THETA[self.words]), "exact": Exact()}
         return protections[name]
-
-    def _source(self, spark: Any, folder: Path) -> Any:
-        if self.source == "dataframe":
-            return stream_parquet(spark, folder, SCHEMAS[self.key_type])
-        return Trace(folder, rows_per_piece=max(self.tuples_per_batch // 2, 1), pieces_per_batch=2)
-
-    def _graph(self, source: Any, protect: Protection, output: Path | None) -> Graph:
-        graph = Graph("wordcount")
-        count = Count("count", key="word", key_type="string" if self.key_type == "word" else "int64", protect=protect)
-        sink = Discard() if output is None else Parquet(str(output))
-        graph.sink("out", graph.add(count, graph.source("words", source)), sink)
-        return graph
-
-    def _write_input(self, folder: Path) -> None:
-        """Files of words, one for each batch; the first ones bring every key."""
-        folder.mkdir()
-        random = generator(self.seed, "bench", "wordcount")
-        # Which word is frequent has nothing to do with which came first.
-        ranked = random.permutation(self.keys)
-        arrivals = random.permutation(self.keys)
-        following = self.settle + self.batches
-        each, count = self.tuples_per_batch, self.tuples_per_batch * following
-        zipf = self.words == "zipf"
-        ranks = _zipf_ranks(random, count, self.keys) if zipf else random.integers(0, self.keys, count)
-        for file in range(self.fill + following):
-            if file < self.fill:
-                words = arrivals[file * each : (file + 1) * each]
-            else:
-                start = (file - self.fill) * each
-                words = ranked[ranks[start : start + each]]
-            column = pa.array(words) if self.key_type == "int64" else pa.array(np.char.add("w", words.astype("U10")))
-            seqs = np.arange(len(words)) + file * each
-            table = pa.table({"seq": seqs, "word": column})
-            pq.write_table(table, folder / f"{file:04d}.parquet", row_group_size=max(len(words) // 2, 1))
-
-
-def _zipf_ranks(random: np.random.Generator, count: int, ranks: int) -> npt.NDArray[np.int64]:
-    """Ranks with probability proportional to 1/rank."""
-    cumulative = np.cumsum(1.0 / np.arange(1, ranks + 1))
-    found: npt.NDArray[np.int64] = np.searchsorted(cumulative, random.random(count) * cumulative[-1])
-    return np.minimum(found, ranks - 1)

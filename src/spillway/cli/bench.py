@@ -13,6 +13,7 @@ from typing import Any
 from spillway.benches.af import Af
 from spillway.benches.batch import Batch
 from spillway.benches.bench import Bench, options_of, run_bench
+from spillway.benches.exact import Exact
 from spillway.benches.figures import compare, figures
 from spillway.benches.hosts import Hosts
 from spillway.benches.model import Model
@@ -32,7 +33,7 @@ from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, 
 from spillway.records.bench import BenchRecords, make_directory, read_bench
 
 BENCHES: dict[str, type[Bench]] = {
-    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Batch, State, Model, Hosts)
+    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Exact, Batch, State, Model, Hosts)
 }
 
 SHOW = "the figures of an earlier bench, from its records"

@@ -124,6 +124,26 @@ def _wordcount(found: dict[str, Any]) -> Iterator[Told | str]:
     )
 
 
+def _exact(found: dict[str, Any]) -> Iterator[Told | str]:
+    written, recovery, again = found["backup_bytes"], found["recovery_s"], found["batches_again"]
+    yield Told(
+        f"Exactly once: {found['tuples_per_batch']:,} tuples a batch into {found['keys']:,} keys, a checkpoint every "
+        f"{found['every']} batches",
+        ["system", "M tuples/s", "written a turn", "back after a loss, s", "batches done again"],
+        [
+            [
+                name,
+                f"{per_s / 1e6:.2f}",
+                size(median(written[name])) if name in written else "-",
+                f"{recovery[name]:.2f}" if name in recovery else "-",
+                f"{again[name]:g}" if name in again else "-",
+            ]
+            for name, per_s in found["tuples_per_s"].items()
+        ],
+    )
+    yield from _ratios(found)
+
+
 def _state(found: dict[str, Any]) -> Iterator[Told | str]:
     yield Told(
         f"A batch touching {found['touched']:,} keys",
@@ -286,6 +306,7 @@ _TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
     "af": _af,
     "receiver": _receiver,
     "wordcount": _wordcount,
+    "exact": _exact,
     "batch": _batch,
     "state": _state,
     "model": _model,

@@ -16,17 +16,20 @@ from spillway.inject import Campaign, Planned, plan, read_campaign, run_campaign
 from spillway.inject.cost import full_run_s
 from spillway.inject.golden import why_full
 from spillway.inject.running import Progress as CampaignProgress
-from spillway.papers.injection.designs import bargain
+from spillway.papers.injection.designs import DESIGNS
 from spillway.parallel import open_pool
 from spillway.records.campaign import CampaignRecords
 from spillway.records.campaign_rows import MetricsRow
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("campaign", metavar="CAMPAIGN", help="a TOML file, or bargain: the design of the paper")
+    named = f"a TOML file, or a design that comes with Spillway: {', '.join(DESIGNS)}"
+    parser.add_argument("campaign", metavar="CAMPAIGN", help=named)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--full", action="store_true", help="of bargain: the paper's full design (5 million tuples)")
-    size.add_argument("--quick", action="store_true", help="of bargain: a small one of the same shape (the default)")
+    size.add_argument(
+        "--full", action="store_true", help="of a design: the whole (bargain: 5 million tuples, as in the paper)"
+    )
+    size.add_argument("--quick", action="store_true", help="of a design: a small one of its shape (the default)")
     parser.add_argument("--directory", type=Path, help="where records and the result go (default: a new one in runs/)")
     parser.add_argument("--resume", action="store_true", help="go on with the campaign in --directory")
     parser.add_argument("--seed", type=int, help="of the input and the order of arrival (default: as declared, or 1)")
@@ -94,10 +97,12 @@ class _Observed:
 
 
 def _campaign(options: argparse.Namespace) -> Campaign:
-    if options.campaign == "bargain":
-        return bargain("full" if options.full else "quick", seed=1 if options.seed is None else options.seed)
+    design = DESIGNS.get(options.campaign)
+    if design is not None:
+        return design("full" if options.full else "quick", seed=1 if options.seed is None else options.seed)
     if options.full or options.quick:
-        raise RunError("--full and --quick are for bargain; a campaign in a file says itself how large it is.")
+        names = ", ".join(DESIGNS)
+        raise RunError(f"--full and --quick are for designs ({names}); a campaign in a file says how large it is.")
     campaign = read_campaign(Path(options.campaign))
     return campaign if options.seed is None else replace(campaign, seed=options.seed)
 

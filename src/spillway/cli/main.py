@@ -20,6 +20,7 @@ COMMANDS = {
     "score": "tell a campaign's metrics, computed anew from its records",
     "model": "model what cannot be tried: months, rare faults, other rates, other protections",
     "profile": "measure what a model wants to know of an application's operators",
+    "rewind": "send a stopped run back to a checkpoint, so that what came after is done once more",
     "report": "make one HTML page of a run, a campaign, a model or a reproduction",
     "reproduce": "run a paper's experiments, with its figures beside ours",
     "bench": "measure: protections on five workloads, the receiver, the model, state, and against Spark's own stores",

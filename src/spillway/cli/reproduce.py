@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from spillway.cli.directories import run_directory
@@ -32,10 +33,11 @@ def main(options: argparse.Namespace) -> int:
     path = run_directory(options.directory, "reproduce-af")
     _write(records, path)
     if options.json:
-        print_json({"directory": str(path), "checks": records.checks, "tables": records.tables, **records.settings})
+        checks = [asdict(check) for check in records.checks]
+        print_json({"directory": str(path), "checks": checks, "tables": records.tables, **records.settings})
     else:
         _show(records, path)
-    return 0 if all(records.checks.values()) else 1
+    return 0 if records.all_hold else 1
 
 
 def _write(records: Reproduction, path: Path) -> None:
@@ -70,6 +72,6 @@ def _show(records: Reproduction, path: Path) -> None:
                     for row in rows
                 ],
             )
-    for says, holds in records.checks.items():
-        PEOPLE.print(f"{'holds' if holds else 'DOES NOT HOLD'}: {says}")
+    for check in records.checks:
+        PEOPLE.print(f"{'holds' if check.holds else 'DOES NOT HOLD'}: {check.name}")
     PEOPLE.print(f"{records.settings['seconds']:.0f} s. Records, charts and report.html are in {path}.", soft_wrap=True)

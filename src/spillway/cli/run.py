@@ -67,30 +67,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     app = APPS[options.app]
     if options.options:
-        rows = [[o.name, o.default, o.meaning] for o in (*app.options, *app.generator_options)]
+        rows = [[option.name, option.default, option.meaning] for option in app.all_options()]
         if options.json:
             print_json({name: {"default": default, "meaning": meaning} for name, default, meaning in rows})
         else:
             print_table(f"Options of {app.name}", ["name", "default", "meaning"], rows)
         return 0
-    graph_options, generator_options = _options(app, options.set)
+    given = _options(app, options.set)
     directory = run_directory(options.directory, app.name)
     if options.input is not None:
-        feed = app.reader(options.input, tuples_per_batch=options.tuples_per_batch)
+        reader_options = app.chosen(app.reader_options, given)
+        feed = app.reader(options.input, tuples_per_batch=options.tuples_per_batch, **reader_options)
     else:
         feed = app.generator(
             seed=options.seed,
             tuples=options.tuples,
             tuples_per_batch=options.tuples_per_batch,
             pieces_per_batch=2,
-            **generator_options,
+            **app.chosen(app.generator_options, given),
         )
     graph = app.build(
         feed,
         protect=options.protect,
         shards=options.shards,
         sink=Parquet(str(directory / "output")),
-        **graph_options,
+        **app.chosen(app.options, given),
     )
     if options.delay_max is not None:
         graph.delay_max = timedelta(seconds=options.delay_max)
@@ -210,19 +211,15 @@ def _show_hosts(running: Run) -> None:
         PEOPLE.print(trouble, markup=False, soft_wrap=True)
 
 
-def _options(app: App, given: list[str]) -> tuple[dict[str, Value], dict[str, Value]]:
-    """NAME=VALUE pairs as options of the graph and of the generator."""
-    graph: dict[str, Value] = {}
-    generator: dict[str, Value] = {}
+def _options(app: App, given: list[str]) -> dict[str, Value]:
+    """NAME=VALUE pairs as options of the application."""
+    known = {option.name: option for option in app.all_options()}
+    chosen: dict[str, Value] = {}
     for pair in given:
         name, separator, text = pair.partition("=")
         if not separator:
             raise GraphError(f"--set wants NAME=VALUE; got {pair!r}.")
-        for known, chosen in ((app.options, graph), (app.generator_options, generator)):
-            for option in known:
-                if option.name == name:
-                    chosen[name] = option.parse(text)
-        if name not in graph and name not in generator:
-            names = ", ".join(option.name for option in (*app.options, *app.generator_options))
-            raise GraphError(f"App {app.name!r} has no option {name!r}; it has {names}.")
-    return graph, generator
+        if name not in known:
+            raise GraphError(f"App {app.name!r} has no option {name!r}; it has {', '.join(known)}.")
+        chosen[name] = known[name].parse(text)
+    return chosen

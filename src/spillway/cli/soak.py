@@ -1,4 +1,4 @@
-"""``spillway soak``: random fault schedules over random graphs, or over real hosts, as many as there is time for."""
+"""``spillway soak``: random fault schedules over random graphs, real hosts or jobs, as many as there is time for."""
 
 import argparse
 import itertools
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 
+from spillway.cli import soak_protocols
 from spillway.cli.numbers import count
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.clock import SystemClock
@@ -21,6 +22,13 @@ _HISTORIES_PER_TASK = 1_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=["protocols"],
+        help="protocols: jobs joined by stream logs, against the rules of their checkpoints; "
+        "else graphs, against the promises of their protections",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others follow (default: 0)")
     parser.add_argument("--schedules", type=int, help="how many to run (default: as many as the minutes allow)")
     parser.add_argument("--minutes", type=float, default=5.0, help="stop after so many minutes (default: 5)")
@@ -45,6 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
+    if options.what == "protocols":
+        return soak_protocols.main(options)
     if options.histories is not None:
         return _live(options)
     if options.hosts is not None:

@@ -50,7 +50,7 @@ from spillway.engine.feedback import Mailbox
 from spillway.engine.meaning import memory_meaning
 from spillway.engine.opened import OpenOperator
 from spillway.engine.resuming import division_folder, shards_found, with_shards
-from spillway.errors import StateError
+from spillway.errors import RunError, StateError
 from spillway.files.durable import move_folder
 from spillway.files.folders import open_folder
 from spillway.graph.checked import CheckedGraph
@@ -78,6 +78,18 @@ class Places:
     backups: str | None
     reach: Reach
     clock: Clock | None = None
+
+
+def at_start(graph: CheckedGraph, places: Places, *, batch: int, wanted: bool, several: bool) -> tuple[Rescaled, ...]:
+    """What is done before a run begins: complete what was begun, and divide anew if that is ``wanted``."""
+    if not several:
+        return rescale(graph, places, batch=batch) if wanted else finish(graph, places)
+    if wanted:
+        raise RunError(
+            "State that is on several hosts cannot be divided anew yet: resume the run with the numbers of shards it "
+            "had."
+        )
+    return ()
 
 
 def rescale(graph: CheckedGraph, places: Places, *, batch: int) -> tuple[Rescaled, ...]:

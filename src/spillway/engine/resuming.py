@@ -126,17 +126,26 @@ def shards_found(graph: CheckedGraph, operator: Operator, *, state: Path | None,
     return max(saved, key=lambda shard: shard.batch).shards if saved else None
 
 
-def backed_up_batches(graph: CheckedGraph, operator: str, *, backups: str) -> list[frozenset[int]]:
-    """The batches that each shard of an operator has a backup of, as its owner left them; perhaps none."""
+def manifests_that_count(graph: str, operator: str, *, shards: int, backups: str) -> list[Manifest | None]:
+    """The newest manifest of each shard of an operator, as its owner left it; None where there is none."""
     newest: dict[int, _Saved] = {}
     for found in _saved(backups, graph, operator):
         known = newest.get(found.shard)
-        if found.shards == graph.shards_of(operator) and not found.manifest.inherits:
+        if found.shards == shards and not found.manifest.inherits:
             newest[found.shard] = found if known is None or found.epoch > known.epoch else known
-    return [
-        frozenset(record.batch for record in newest[shard].manifest.records) if shard in newest else frozenset()
-        for shard in range(graph.shards_of(operator))
-    ]
+    return [newest[shard].manifest if shard in newest else None for shard in range(shards)]
+
+
+def operators_found(graph: str, *, backups: str) -> dict[str, int]:
+    """The operators that have backups, and how many shards those are of that count."""
+    found = {}
+    for operator in _entries(open_folder(backups, graph)):
+        saved = list(_saved(backups, graph, operator))
+        if saved:
+            division = read_division(open_folder(backups, graph, operator))
+            newest = max(saved, key=lambda shard: shard.batch)
+            found[operator] = newest.shards if division is None else division.shards
+    return found
 
 
 def _check_backups(
@@ -176,7 +185,7 @@ def _check_name(
         strays += [(name, str(state / graph.name)) for name in names if _memory(state, graph, name)]
     if backups is not None and operator.protect.keeps_backups:
         folder = open_folder(backups, graph.name)
-        strays += [(name, folder.place) for name in _entries(folder) if any(_saved(backups, graph, name))]
+        strays += [(name, folder.place) for name in _entries(folder) if any(_saved(backups, graph.name, name))]
     for name, place in strays:
         if name in graph.operators and graph.operators[name].stateful:
             continue
@@ -201,16 +210,16 @@ def _backups(backups: str | None, graph: CheckedGraph, operator: Operator) -> li
     if backups is None:
         return []
     division = _division(graph, operator, state=None, backups=backups)
-    saved = _saved(backups, graph, operator.name)
+    saved = _saved(backups, graph.name, operator.name)
     return [one for one in saved if division is None or one.shards == division.shards]
 
 
-def _saved(backups: str, graph: CheckedGraph, operator: str) -> Iterator[_Saved]:
-    for name in _entries(open_folder(backups, graph.name, operator)):
+def _saved(backups: str, graph: str, operator: str) -> Iterator[_Saved]:
+    for name in _entries(open_folder(backups, graph, operator)):
         named = backups_named(name)
         if named is None:
             continue
-        files = open_folder(backups, graph.name, operator, name)
+        files = open_folder(backups, graph, operator, name)
         try:
             manifest = find_newest(files)
         except (ForeignBackupError, NewerFormatError):

@@ -27,12 +27,12 @@ that shard begins N+1. What a batch after N put out may differ when it is run ag
 into other batches: nobody has seen it, since the sinks forgot it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from spillway.backup.orders import NONE, Orders
 from spillway.clock import Clock
-from spillway.engine.resuming import backed_up_batches
+from spillway.engine.resuming import manifests_that_count
 from spillway.errors import BackupError, GraphError, RunError
 from spillway.files.envelope import seal, unseal
 from spillway.files.folders import Folder, open_folder
@@ -127,11 +127,13 @@ class Rewinding:
 
     def newest_checkpoint(self, batch_max: int) -> int:
         """The newest batch up to this one that all shards have a backup of; -1 if there is none."""
-        found = checkpoints(self._graph, self._backups)
+        stateful = [name for name, operator in self._graph.operators.items() if operator.stateful]
+        shards = {name: self._graph.shards_of(name) for name in stateful}
+        found = checkpoints(self._graph.name, shards, backups=self._backups)
         return max((batch for batch in found if batch <= batch_max), default=NONE)
 
-    def rewind(self, committed: int, forget: Callable[[int], None], *, why: str, to: int | None = None) -> int:
-        """Send the job back, from the last batch that counted, to its newest checkpoint, or to that of ``to``.
+    def rewind(self, committed: int, forget: Callable[[int], None], *, why: str) -> int:
+        """Send the job back, from the last batch that counted, to its newest checkpoint.
 
         ``forget`` has all but the shards forget what came after a batch. Returns that batch.
         """
@@ -142,7 +144,7 @@ class Rewinding:
                 f"Graph {self._graph.name!r} was sent back {self._in_vain} times and lost memory again before a batch "
                 f"was done: {why}. Is there enough shared memory? It goes on from its checkpoint when it is run again."
             )
-        target = self.newest_checkpoint(committed) if to is None else to
+        target = self.newest_checkpoint(committed)
         self._write(Note(rewinds=self._note.rewinds + 1, to=target, finished=False))
         self.finish(forget)
         self._last, self._tuples, self._last_s, self._done = target, 0, self._clock.monotonic_s(), 0
@@ -167,26 +169,18 @@ class Rewinding:
         return bool(protection.every_s) and self._clock.monotonic_s() - self._last_s >= protection.every_s
 
     def _write(self, note: Note) -> None:
-        body = {"rewinds": note.rewinds, "to": note.to, "finished": note.finished}
-        try:
-            self._folder.write(NAME, seal(body, format=FORMAT))
-        except OSError as error:
-            raise BackupError(
-                f"Noting in {self._folder.place} that the job goes back failed: {error.strerror or error}. Mend the "
-                f"folder and run again."
-            ) from error
+        write_note(self._folder, note)
         self._note = note
 
 
-def checkpoints(graph: CheckedGraph, backups: str) -> list[int]:
-    """The batches that all shards of a job have a backup of, oldest first."""
-    shards: Sequence[frozenset[int]] = [
-        batches
-        for operator in graph.operators.values()
-        if operator.stateful
-        for batches in backed_up_batches(graph, operator.name, backups=backups)
+def checkpoints(graph: str, shards: Mapping[str, int], *, backups: str) -> list[int]:
+    """The batches that all shards of a job, so many of each operator, have a backup of, oldest first."""
+    found = [
+        frozenset(record.batch for record in manifest.records) if manifest is not None else frozenset()
+        for operator, count in shards.items()
+        for manifest in manifests_that_count(graph, operator, shards=count, backups=backups)
     ]
-    return sorted(frozenset.intersection(*shards)) if shards else []
+    return sorted(frozenset.intersection(*found)) if found else []
 
 
 def read_note(folder: Folder) -> Note:
@@ -207,3 +201,15 @@ def read_note(folder: Folder) -> Note:
             f"back; if there is none, name new folders with backups= and checkpoint= and begin anew."
         )
     return Note(rewinds=int(body["rewinds"]), to=int(body["to"]), finished=bool(body["finished"]))
+
+
+def write_note(folder: Folder, note: Note) -> None:
+    """Make a note durable."""
+    body = {"rewinds": note.rewinds, "to": note.to, "finished": note.finished}
+    try:
+        folder.write(NAME, seal(body, format=FORMAT))
+    except OSError as error:
+        raise BackupError(
+            f"Noting in {folder.place} that the job goes back failed: {error.strerror or error}. Mend the folder and "
+            f"run again."
+        ) from error

@@ -1,5 +1,6 @@
 """Where a stream leaves the graph."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,10 @@ class Sink:
     def describe(self) -> str:
         return type(self).__name__
 
+    def about(self) -> dict[str, str]:
+        """What the records of a run say of it: its kind and, if its batches are sub-folders of a folder, which."""
+        return {"kind": type(self).__name__}
+
 
 @dataclass(frozen=True, slots=True)
 class Parquet(Sink):
@@ -36,6 +41,9 @@ class Parquet(Sink):
 
     def describe(self) -> str:
         return f"Parquet({self.path})"
+
+    def about(self) -> dict[str, str]:
+        return {"kind": "Parquet", "path": os.path.abspath(self.path) if "://" not in self.path else self.path}
 
 
 @dataclass(frozen=True, slots=True)

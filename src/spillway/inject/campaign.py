@@ -43,6 +43,7 @@ from typing import Any, Literal
 
 from spillway.apps import APPS
 from spillway.errors import InputError
+from spillway.graph.feeds import Feed
 from spillway.graph.graph import Graph
 from spillway.graph.protections import Nothing
 from spillway.inject.faults.fault import At, Fault
@@ -67,13 +68,15 @@ class AppInput:
         if self.app not in APPS:
             raise InputError(f"There is no application {self.app!r}; there are {', '.join(sorted(APPS))}.")
         app = APPS[self.app]
+        made_by = app.reader_options if self.path else app.generator_options
+        made = app.chosen(made_by, self.options)
+        built = {name: value for name, value in self.options.items() if name not in made}
+        built |= app.chosen(app.options, self.options)
+        feed: Feed
         if self.path:
-            feed = app.reader(self.path, tuples_per_batch=BATCH_TUPLES)
-            return app.build(feed, protect=Nothing(), **self.options)
-        names = {option.name for option in app.generator_options}
-        made = {name: value for name, value in self.options.items() if name in names}
-        built = {name: value for name, value in self.options.items() if name not in names}
-        feed = app.generator(seed=self.seed, tuples=self.tuples, tuples_per_batch=BATCH_TUPLES, **made)
+            feed = app.reader(self.path, tuples_per_batch=BATCH_TUPLES, **made)
+        else:
+            feed = app.generator(seed=self.seed, tuples=self.tuples, tuples_per_batch=BATCH_TUPLES, **made)
         return app.build(feed, protect=Nothing(), **built)
 
     def describe(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Order:
 
 def independence(operator: Operator) -> str:
     """``tuple`` or ``key``, whichever an operator treats by itself; empty if it promises neither."""
-    if isinstance(operator, Keyed):
+    if isinstance(operator, Keyed) and operator.key:
         return "key"
     if isinstance(operator, TUPLEWISE) or getattr(operator, "tuplewise", False):
         return "" if operator.stateful else "tuple"

@@ -124,7 +124,7 @@ def check_targets(graph: Graph, fault: Fault) -> None:
             raise GraphError(
                 f"Fault: {target!r} is no source or operator of graph {graph.name!r}; there are {', '.join(known)}."
             )
-        if isinstance(fault, StateFault) and not isinstance(node, Keyed):
+        if isinstance(fault, StateFault) and not (isinstance(node, Keyed) and node.key):
             raise GraphError(f"Fault: {target!r} keeps no state by key that could be corrupted.")
 
 

@@ -9,6 +9,7 @@ from spillway.operators.barrier import Barrier
 from spillway.operators.counting import Count
 from spillway.operators.keyed import Keyed
 from spillway.operators.latest import LatestJoin
+from spillway.operators.signals import Signal, SignalFilter
 from spillway.operators.sketch import CountMin
 from spillway.operators.sliding import SlidingAggregate
 from spillway.operators.stateless import Apply, Match, Select, Union, Where, Words
@@ -23,6 +24,8 @@ __all__ = [
     "LatestJoin",
     "Match",
     "Select",
+    "Signal",
+    "SignalFilter",
     "SlidingAggregate",
     "Union",
     "Where",

@@ -1,7 +1,7 @@
 """Who owns, who saves together, who is active: pure state machines, events in and actions out, no clock and no I/O.
 
-``placement`` and ``fencing``: which host owns a shard. ``checkpointing``: when jobs joined by stream logs keep, save and
-acknowledge checkpoints.
+``placement`` and ``fencing``: which host owns a shard. ``checkpointing``: when jobs joined by stream logs keep, save
+and acknowledge checkpoints.
 
 How a runtime uses the checkpoint machine
 -----------------------------------------
@@ -12,21 +12,23 @@ How a runtime uses the checkpoint machine
         act(action)                                          # in this order, each before the next
 
 * Before anything runs, ``check_jobs`` refuses graphs in which checkpoints would wait for each other for ever.
-* After every batch: ``Committed``, with the requests that were met in the logs up to the positions read. Between batches,
-  when there is nothing to read or the log of an output is full: ``Asked``, with the requests that stand in the logs; each
-  is told once as one ahead of the position read, and again when it has been read.
+* After every batch: ``Committed``, with the requests that were met in the logs up to the positions read. Between
+  batches, when there is nothing to read or the log of an output is full: ``Asked``, with the requests that stand in
+  the logs; each is told once as one ahead of the position read, and again when it has been read.
 * A batch waits while the log of an output holds as much as it may. In a cycle of jobs one stream must not make its
   producer wait.
-* ``Keep`` copies the state of all shards as of the last batch to memory, before the next batch begins; ``Save`` makes such a
-  copy durable, with the ``Checkpoint`` it was given and the named parts of the log as they are now (what is trimmed meanwhile
-  need not be there). ``Saved`` is told only when the write has been synced. Then older durable checkpoints may go.
+* ``Keep`` copies the state of all shards as of the last batch to memory, before the next batch begins; ``Save`` makes
+  such a copy durable, with the ``Checkpoint`` it was given and the named parts of the log as they are now (what is
+  trimmed meanwhile need not be there). ``Saved`` is told only when the write has been synced. Then older durable
+  checkpoints may go.
 * ``Send`` puts a request at the end of the log; it goes when the log is trimmed past its position. ``Acknowledge`` and
-  ``AskExtension`` go to the other job's mailbox, which hands them over at least once, in any order. It keeps the highest
-  acknowledgement of each stream, and hands it over again to a producer that restarts.
-* A job that lost memory: every shard goes back to the newest durable checkpoint, the logs of its outputs hold the parts saved
-  with it and go on from there, readers are told that they are others (requests in them are met from the start). A new
-  machine, and ``Restarted(permanent=…)`` is its first event. A job that only lost its driver may go on from memory, with
-  ``now`` and ``kept``; its readers' positions in requests begin anew as well. A job that has never run needs no event.
+  ``AskExtension`` go to the other job's mailbox, which hands them over at least once, in any order. It keeps the
+  highest acknowledgement of each stream, and hands it over again to a producer that restarts.
+* A job that lost memory: every shard goes back to the newest durable checkpoint, the logs of its outputs hold the
+  parts saved with it and go on from there, readers are told that they are others (requests in them are met from the
+  start). A new machine, and ``Restarted(permanent=…)`` is its first event. A job that only lost its driver may go on
+  from memory, with ``now`` and ``kept``; its readers' positions in requests begin anew as well. A job that has never
+  run needs no event.
 * What cannot be raises ``RefusedError``, with the story; the machine is as it was.
 """
 
@@ -35,8 +37,8 @@ from spillway.protocols.checkpoint_events import (
     Acknowledge,
     Acknowledged,
     Action,
-    AskExtension,
     Asked,
+    AskExtension,
     Checkpoint,
     Committed,
     Event,

@@ -1,6 +1,7 @@
 """What the protocols of checkpoints between jobs differ in, and how one is found by its name.
 
-Each is a value in a file of its own, registered when that is imported; ``checkpointing`` has the machine that acts on it.
+Each is a value in a file of its own, registered when that is imported; ``checkpointing`` has the machine that acts on
+it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ class CheckpointProtocol:
     extensible: bool  # whether a reader may ask for a part of the log in it instead
 
     def rather_extends(self, *, log_bytes: int, checkpoint_bytes: int) -> bool:
-        """Whether to ask for the log since the newest checkpoint, given its size and that of all a new one brings about."""
+        """Whether to ask for the log since the newest checkpoint: its size, and that of all a new one brings about."""
         return False
 
 
@@ -50,8 +51,8 @@ def check_jobs(protocols: Mapping[str, CheckpointProtocol], streams: Mapping[str
     for job, protocol in protocols.items():
         if protocol.waits and not protocol.extensible and job in _reachable(job, after):
             raise GraphError(
-                f"Job {job!r} is part of a cycle of jobs and its checkpoints are {protocol.name}, so they could wait for "
-                f"themselves for ever. Make them extended, or uncoordinated."
+                f"Job {job!r} is part of a cycle of jobs and its checkpoints are {protocol.name}, so they could wait "
+                f"for themselves for ever. Make them extended, or uncoordinated."
             )
 
 

@@ -38,7 +38,8 @@ def check_stream(
 ) -> None:
     """Relaxed consistency, were the producer, the reader or both to go back to these, their permanent checkpoints.
 
-    ``acknowledged`` is the highest position sent, ``log_start`` where the log in the producer's memory begins, if it lives.
+    ``acknowledged`` is the highest position sent, ``log_start`` where the log in the producer's memory begins, if it
+    lives.
     """
     needed = reader.read[stream]
     rule(acknowledged <= needed, f"{stream}: nothing is acknowledged that its reader could need again")
@@ -63,6 +64,14 @@ class Watched:
 
     def handle(self, event: Event) -> list[Action]:
         """What the machine says; raises if it must not."""
+        actions = self.machine.handle(event)
+        self._note(event)
+        for action in actions:
+            self._check(action)
+        rule(len(self._kept) <= self.machine.pending_max, "no more copies are kept than may be")
+        return actions
+
+    def _note(self, event: Event) -> None:
         match event:
             case Acknowledged():
                 self._acknowledged[event.stream] = max(self._acknowledged[event.stream], event.position)
@@ -73,11 +82,6 @@ class Watched:
                 self._permanent = event.permanent
                 self._kept = {one.batch for one in event.kept}
                 self._acknowledged = dict((event.now or event.permanent).log_start)
-        actions = self.machine.handle(event)
-        for action in actions:
-            self._check(action)
-        rule(len(self._kept) <= self.machine.pending_max, "no more copies are kept than may be")
-        return actions
 
     def _check(self, action: Action) -> None:
         now = self.machine.now

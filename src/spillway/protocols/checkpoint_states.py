@@ -4,9 +4,10 @@
                            |
                            +--replaced, passed--> gone
 
-*Pending*: its copy is in the job's memory, it is lost with that memory, and nobody counts on it. *Saving*: readers have
-acknowledged enough, and the durable write is under way. *Permanent*: the write is finished; from now on the job never
-goes back further, so its inputs are acknowledged; it lasts until a newer one is permanent. What is not in ``TRANSITIONS`` is refused and changes nothing.
+*Pending*: its copy is in the job's memory, it is lost with that memory, and nobody counts on it. *Saving*: readers
+have acknowledged enough, and the durable write is under way. *Permanent*: the write is finished; from now on the job
+never goes back further, so its inputs are acknowledged; it lasts until a newer one is permanent. What is not in
+``TRANSITIONS`` is refused and changes nothing.
 """
 
 from enum import StrEnum

@@ -3,9 +3,9 @@
 Theory of operation
 -------------------
 A job (seed 003's operator) works in numbered batches, reads input streams and writes output streams by position. Its
-*checkpoint* is all of its state at the end of a batch, with the positions read and written by then. Whatever happens, a
-job that loses its memory goes back to its last *permanent* checkpoint and reads on from there; what it had written since,
-it writes again, to the same positions. Readers drop positions they have seen.
+*checkpoint* is all of its state at the end of a batch, with the positions read and written by then. Whatever happens,
+a job that loses its memory goes back to its last *permanent* checkpoint and reads on from there; what it had written
+since, it writes again, to the same positions. Readers drop positions they have seen.
 
     committed, due or requested   keep a copy in memory (*pending*); request checkpoints of those readers that have not
                                   acknowledged what was written before it
@@ -14,41 +14,42 @@ it writes again, to the same positions. Readers drop positions they have seen.
     saved                         it is *permanent*: acknowledge every input as far as it had read
     restarted                     acknowledge again, request again: whatever was cut off between two actions
 
-``checkpoint_states`` has the table of a checkpoint's states. How far is far enough, and how a request may be answered by
-less than a checkpoint, is the protocol's: ``uncoordinated``, ``coordinated``, ``extended``.
+``checkpoint_states`` has the table of a checkpoint's states. How far is far enough, and how a request may be answered
+by less than a checkpoint, is the protocol's: ``uncoordinated``, ``coordinated``, ``extended``.
 
 Why relaxed consistency holds
 -----------------------------
-Let y.r be what the reader's permanent checkpoint has read of a stream x -> y, x.w what the producer's has written of it and
-x.l where the log saved with it begins (x.l = x.w if there is none). Whoever goes back, y needs the stream from y.r on, or
-from where it is if it lives, which is no less. At every moment
+Let y.r be what the reader's permanent checkpoint has read of a stream x -> y, x.w what the producer's has written of
+it and x.l where the log saved with it begins (x.l = x.w if there is none). Whoever goes back, y needs the stream from
+y.r on, or from where it is if it lives, which is no less. At every moment
 
-    every acknowledgement <= y.r      it is sent when the write is finished, and y.r never falls: checkpoints are saved in
-                                      the order of their batches
+    every acknowledgement <= y.r      it is sent when the write is finished, and y.r never falls: checkpoints are saved
+                                      in the order of their batches
     x's log in memory begins <= y.r   it is trimmed by acknowledgements alone, and begins at x.l after x went back
     x.l <= y.r                        a checkpoint is saved with the log from the position acknowledged so far, or from
                                       x.w if that is acknowledged
 
-so what y needs is in x's memory if x lives, and otherwise in the log saved with x's checkpoint up to x.w, and written again
-from there on. At the beginning all are 0. None of this asks what the protocol waits for, nor for the shape of the graph:
-*a protocol can cost log or time, never tuples*. What it decides is how much log a checkpoint has: none if it waited until
-x.w is acknowledged.
+so what y needs is in x's memory if x lives, and otherwise in the log saved with x's checkpoint up to x.w, and written
+again from there on. At the beginning all are 0. None of this asks what the protocol waits for, nor for the shape of
+the graph: *a protocol can cost log or time, never tuples*. What it decides is how much log a checkpoint has: none if
+it waited until x.w is acknowledged.
 
 Why nobody waits for ever
 -------------------------
 A pending checkpoint waits for readers' checkpoints. Each request says which checkpoints wait for it, through whomever
-(``waiting``: the seed's identifiers, one for each job on the way and not only of the first, so that a join that is asked twice
-is not taken for a cycle). A pending one that comes to be waited for by more tells those it waits for. Hence if checkpoints
-wait around a cycle, one finds itself among those that wait for it, and ``extended`` breaks the cycle there. Requests stay in
-the log until they are acknowledged, so a reader that goes back meets them again; acknowledgements are told again to a producer
-that does. When too many are pending the *newest* gives way to a newer one, never the oldest: that one is becoming permanent.
+(``waiting``: the seed's identifiers, one for each job on the way and not only of the first, so that a join that is
+asked twice is not taken for a cycle). A pending one that comes to be waited for by more tells those it waits for.
+Hence if checkpoints wait around a cycle, one finds itself among those that wait for it, and ``extended`` breaks the
+cycle there. Requests stay in the log until they are acknowledged, so a reader that goes back meets them again;
+acknowledgements are told again to a producer that does. When too many are pending the *newest* gives way to a newer
+one, never the oldest: that one is becoming permanent.
 
-A log is bounded, its producer waits, and only a permanent checkpoint of the reader frees it. So a reader makes one, due or
-not, before it holds back half of a log. In a cycle, logs can also be full of what nobody has read: then no protocol helps,
-and one stream of every cycle must be one whose producer is not made to wait.
+A log is bounded, its producer waits, and only a permanent checkpoint of the reader frees it. So a reader makes one,
+due or not, before it holds back half of a log. In a cycle, logs can also be full of what nobody has read: then no
+protocol helps, and one stream of every cycle must be one whose producer is not made to wait.
 
-Where the seed is silent: it saves every pending checkpoint that is acknowledged, here only the newest is; its average load is
-one number, which would count a diamond twice and grow around a cycle for ever, here it is kept by job.
+Where the seed is silent: it saves every pending checkpoint that is acknowledged, here only the newest is; its average
+load is one number, which would count a diamond twice and grow around a cycle for ever, here it is kept by job.
 """
 
 from collections import deque
@@ -60,8 +61,8 @@ from spillway.protocols.checkpoint_events import (
     Acknowledge,
     Acknowledged,
     Action,
-    AskExtension,
     Asked,
+    AskExtension,
     Checkpoint,
     Committed,
     Event,
@@ -170,13 +171,19 @@ class CheckpointMachine:
                 return "that checkpoint is not being saved"
             case Restarted() if self._begun:
                 return "it has begun; who restarts gets a new machine"
+            case Restarted(permanent=permanent, now=now, kept=kept):
+                if any(self._is_of_others(one) for one in (permanent, now or permanent, *kept)):
+                    return "its positions are of other streams"
         return ""
+
+    def _is_of_others(self, event: Committed | Checkpoint) -> bool:
+        return event.read.keys() != self.inputs.keys() or event.written.keys() != self.outputs
 
     def _problem_of_batch(self, event: Committed) -> str:
         now = self.now
         if event.batch <= now.batch:
             return f"batch {now.batch} is committed already"
-        if event.read.keys() != now.read.keys() or event.written.keys() != now.written.keys():
+        if self._is_of_others(event):
             return "its positions are of other streams"
         if any(event.read[stream] < now.read[stream] for stream in now.read):
             return "it has read more before"
@@ -190,7 +197,8 @@ class CheckpointMachine:
     # -- events -------------------------------------------------------------------------------------------------------
 
     def _committed(self, event: Committed, actions: list[Action]) -> None:
-        self.now = Checkpoint(batch=event.batch, read=event.read, written=event.written, log_start=self.now.log_start)
+        read, written = dict(event.read), dict(event.written)  # a runtime may go on with its own
+        self.now = Checkpoint(batch=event.batch, read=read, written=written, log_start=self.now.log_start)
         self._state_bytes = event.state_bytes
         self._tuple_bytes = event.tuple_bytes or self._tuple_bytes
         self._obey(event.requests, actions, due=event.due or self._holds_back_too_much(), held_up=False)
@@ -228,10 +236,12 @@ class CheckpointMachine:
         for stream in self.inputs:
             self._acknowledge(stream, actions)
         for checkpoint in sorted(event.kept, key=lambda one: one.batch):
-            if checkpoint.batch <= self.permanent.batch:
+            if checkpoint.batch <= self.permanent.batch or len(self.pending) == self.pending_max:
                 actions.append(Forget(batch=checkpoint.batch))
             else:
                 self._wait_with(checkpoint, {}, actions)
+        if self._holds_back_too_much():  # the driver may have died before this was kept, and no batch may come
+            self._keep({}, actions)
         self._save_what_may_be(actions)
 
     # -- requests -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Coordinated checkpoints (ECOC; seed 003, 4.4): pending until every reader has a checkpoint of what was written before.
+"""Coordinated checkpoints (ECOC; seed 003, 4.4): pending until every reader has a checkpoint of what was written
+before.
 
 Then no checkpoint needs any of the stream log: on every stream the producer's permanent checkpoint has written no more
 than the reader's has read, so a producer that goes back writes again all that its reader can ask for. Requests run down

@@ -6,7 +6,7 @@ from spillway.protocols.placement import Decision, Move, Owner, Placement, Shard
 
 
 class RuleBrokenError(AssertionError):
-    """Owners are not as they must be; the message has the story that led there."""
+    """Something is not as it must be; the message has the story that led there."""
 
 
 class Watched:

@@ -1,7 +1,7 @@
 """What the reproduction of a paper's experiments found: a manifest and one Parquet table for each figure."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,16 @@ KIND = "reproduction"
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Something that a paper says, or that must hold, beside what was found: a number of each, or words."""
+
+    name: str
+    holds: bool
+    ours: float | str | None
+    paper: float | str | None  # None if the paper says nothing of it
+
+
 @dataclass(slots=True, kw_only=True)
 class Reproduction:
     """Rows of each figure by its name, the paper's own figures beside them, and checks that hold or do not."""
@@ -26,7 +36,11 @@ class Reproduction:
     settings: Row = field(default_factory=dict)
     tables: dict[str, list[Row]] = field(default_factory=dict)
     published: dict[str, Row] = field(default_factory=dict)
-    checks: dict[str, bool] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def all_hold(self) -> bool:
+        return all(check.holds for check in self.checks)
 
     def add(self, table: str, row: Row) -> None:
         self.tables.setdefault(table, []).append(row)
@@ -48,7 +62,7 @@ class Reproduction:
                 "settings": self.settings,
                 "tables": sorted(self.tables),
                 "published": self.published,
-                "checks": self.checks,
+                "checks": [asdict(check) for check in self.checks],
                 "machine": machine(),
             }
             write_whole(path / "manifest.json", (json.dumps(manifest, indent=2) + "\n").encode())
@@ -66,7 +80,14 @@ class Reproduction:
                 settings=manifest["settings"],
                 tables=tables,
                 published=manifest["published"],
-                checks=manifest["checks"],
+                checks=_checks(manifest["checks"]),
             )
-        except (OSError, KeyError, pa.ArrowException) as error:
+        except (OSError, KeyError, TypeError, pa.ArrowException) as error:
             raise RunError(f"The records in {path} are damaged or incomplete: {error}.") from error
+
+
+def _checks(written: Any) -> list[Check]:
+    """Checks as they were written; early records have only their names and whether they hold."""
+    if isinstance(written, dict):
+        return [Check(name=name, holds=holds, ours=None, paper=None) for name, holds in written.items()]
+    return [Check(**check) for check in written]

@@ -64,10 +64,19 @@ def charts(path: Path, manifest: Row) -> dict[str, str]:
 
 def _checks(records: Reproduction) -> Section:
     rows: list[list[Value]] = [
-        [says, Cell("holds" if holds else "does not hold", tone="good" if holds else "bad")]
-        for says, holds in records.checks.items()
+        [
+            check.name,
+            Cell("holds" if check.holds else "does not hold", tone="good" if check.holds else "bad"),
+            _told(check.ours),
+            _told(check.paper),
+        ]
+        for check in records.checks
     ]
-    return Section("What must hold", text=_READING, table=table(["", "here it"], rows))
+    return Section("What must hold", text=_READING, table=table(["", "here it", "ours", "the paper's"], rows))
+
+
+def _told(found: float | str | None) -> str:
+    return "" if found is None else found if isinstance(found, str) else f"{found:.4g}"
 
 
 def _accuracy(name: str, rows: Sequence[Row], published: Row) -> Section:

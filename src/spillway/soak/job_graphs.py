@@ -1,12 +1,13 @@
 """Random graphs of jobs that compute something whose every loss, repetition or disorder shows, and what is right.
 
-Sources count *rounds*. In each round a job takes in what its inputs have of that round, input by input in a fixed order, and
-what feedback streams have of the round before; it adds all of that to one checksum, and writes to every output none to two
-tuples that follow from the checksum, then a mark that ends the round. Tuples that were read ahead wait in the job's state.
+Sources count *rounds*. In each round a job takes in what its inputs have of that round, input by input in a fixed
+order, and what feedback streams have of the round before; it adds all of that to one checksum, and writes to every
+output none to two tuples that follow from the checksum, then a mark that ends the round. Tuples that were read ahead
+wait in the job's state.
 
 So what stands at each position of each stream follows from the graph alone, however the reading of several inputs is
-interleaved and however rounds are divided into batches: what our operators do by ordering at barriers, and what jobs must do
-whose streams are to be written again position by position. Between streams no order is promised.
+interleaved and however rounds are divided into batches: what our operators do by ordering at barriers, and what jobs
+must do whose streams are to be written again position by position. Between streams no order is promised.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
 """Random histories of jobs that are joined by stream logs: everything but the checkpoint machines is a pretence.
 
-Jobs run batches of any size in any order; acknowledgements come late, twice and out of order; durable writes take their
-time; logs are small, and full ones make their producers wait; jobs fail, alone or together, with their memory or only their
-driver, in the middle of a batch and between any two actions, and come back later. At the end nothing fails any more: then
-everything must come to rest with every round done, every checkpoint permanent, and every log empty once each job has made a
-last one. Meanwhile the rules hold at every change (see ``job_world``).
+Jobs run batches of any size in any order; acknowledgements come late, twice and out of order; durable writes take
+their time; logs are small, and full ones make their producers wait; jobs fail, alone or together, with their memory or
+only their driver, in the middle of a batch and between any two actions, and come back later. At the end nothing fails
+any more: then everything must come to rest with every round done, every checkpoint permanent, and every log empty once
+each job has made a last one. Meanwhile the rules hold at every change (see ``job_world``).
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ from spillway.protocols.checkpoint_events import Action
 from spillway.protocols.checkpoint_rules import rule
 from spillway.protocols.checkpointing import CheckpointMachine, RefusedError
 from spillway.protocols.placement_rules import RuleBrokenError
-from spillway.soak.job_graphs import can_work, random_graph
+from spillway.soak.job_graphs import random_graph
 from spillway.soak.job_world import ROUNDS_PER_BATCH_MAX, Running, World
 
-_STEPS_PER_JOB = 30
+_STEPS_PER_JOB = 25
 _PASSES_MAX = 400  # until all is at rest; a history that needs more never comes there
 
 
@@ -75,7 +75,7 @@ class _History:
         graph = random_graph(random)
         # Some histories are quiet, so that logs fill and checkpoints come far; in some hardly a batch gets through.
         self._failing = random.choice([0.0, 0.01, 0.03, 0.08])
-        self._cutting = random.choice([0.0, 0.0, 0.01, 0.05])
+        self._cutting = random.choice([0.0, 0.02, 0.1, 0.3])
         self._late = random.choice([0.1, 0.5, 0.9])  # how likely letters and writes go on
         self._state_bytes = random.choice([0, 30, 300])
         self._quiet = False
@@ -128,10 +128,11 @@ class _History:
             self._totals.held_up += 1
             world.asked(running)
             return
-        reads = {}
-        for stream in running.job.inputs:
-            there = world.readable(running, stream)
-            reads[stream.name] = random.randint(0, there) if there and random.random() < 0.7 else there
+        reads = {stream.name: world.readable(running, stream) for stream in running.job.inputs}
+        if not any(reads.values()) and not world.can_work(running) and random.random() < 0.8:
+            return  # an empty batch now and then will do
+        if random.random() < 0.7:
+            reads = {stream: there and random.randint(0, there) for stream, there in reads.items()}
         torn = random.random() < self._failing
         world.work(running, reads, random.randint(0, ROUNDS_PER_BATCH_MAX), torn=torn)
         if torn:
@@ -184,8 +185,8 @@ class _History:
             if running.saving is not None:
                 world.saved(running)
                 done = True
-            if not world.is_held_up(running) and self._has_work(running):
-                reads = {stream.name: world.readable(running, stream) for stream in running.job.inputs}
+            reads = {stream.name: world.readable(running, stream) for stream in running.job.inputs}
+            if not world.is_held_up(running) and (any(reads.values()) or world.can_work(running)):
                 world.work(running, reads, ROUNDS_PER_BATCH_MAX)
                 self._totals.batches += 1
                 world.committed(running, due=False, state_bytes=self._state_bytes, tuple_bytes=1)
@@ -193,12 +194,6 @@ class _History:
             else:
                 done = world.asked(running) or done
         return done
-
-    def _has_work(self, running: Running) -> bool:
-        world = self.world
-        if any(world.readable(running, stream) for stream in running.job.inputs):
-            return True
-        return running.work.rounds < world.graph.rounds and can_work(running.job, running.work)
 
     def _check_all_done(self) -> None:
         for running in self._jobs:

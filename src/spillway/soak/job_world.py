@@ -1,4 +1,5 @@
-"""Jobs at work in memory: logs, copies, durable checkpoints and mailboxes, a few lines of pretence around real machines.
+"""Jobs at work in memory: logs, copies, durable checkpoints and mailboxes, a few lines of pretence around real
+machines.
 
 Everything a machine says is done here, action by action, and may be cut off before any of them. After every change the
 rules of the streams concerned are checked, and every tuple written is compared with what an undisturbed run writes.
@@ -11,8 +12,8 @@ from spillway.protocols.checkpoint_events import (
     Acknowledge,
     Acknowledged,
     Action,
-    AskExtension,
     Asked,
+    AskExtension,
     Checkpoint,
     Committed,
     Event,
@@ -120,6 +121,10 @@ class World:
                 return True
         return False
 
+    def can_work(self, running: Running) -> bool:
+        """Whether the job has read all that its next round takes in, and there is one."""
+        return running.work.rounds < self.graph.rounds and can_work(running.job, running.work)
+
     def readable(self, running: Running, stream: Stream) -> int:
         """How many tuples the reader has not seen."""
         log = self.logs[stream.name]
@@ -129,7 +134,7 @@ class World:
         return max(0, log.end - running.read[stream.name])
 
     def work(self, running: Running, reads: dict[str, int], rounds: int, *, torn: bool = False) -> None:
-        """A batch: read so many tuples of each input and do up to so many rounds; torn, it is written, not committed."""
+        """A batch: read so many tuples of each input, do up to so many rounds; torn, it is written, not committed."""
         job, work = running.job, running.work.copy()
         read, written = dict(running.read), dict(running.written)
         for stream, count in reads.items():
@@ -191,6 +196,12 @@ class World:
             if self._cut(running):
                 return
             self.story.append((running.job.name, action))
+            if isinstance(action, Trim):
+                log = self.logs[action.stream]
+                assert log is not None
+                log.trim(min(log.end, (log.start + action.position) // 2))  # a job may fail in the middle of it, too
+                if self._cut(running):
+                    return
             self._act(running, action)
 
     def _act(self, running: Running, action: Action) -> None:

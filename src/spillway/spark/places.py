@@ -12,11 +12,30 @@ import hashlib
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from spillway.errors import RunError, SpillwayError, StateMemoryError
 from spillway.spark.memory_place import MemoryPlace
 from spillway.state.folders import TEMPORARY_CHECKPOINT, claim, default_root, other_user, release
+
+
+class Running(Protocol):
+    """A run, as far as its folders are concerned."""
+
+    @property
+    def active(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A run of this process, and its folders."""
+
+    places: "Places"
+    run: Running
+    graph: str
 
 
 class Places:
@@ -45,6 +64,11 @@ class Places:
         self._made = [path for path in (self.state, self._folder) if path is not None and not path.exists()]
         self._claimed = False
         self._leave = weakref.finalize(self, _remove, temporary)
+
+    @property
+    def resumes_from(self) -> str:
+        """The checkpoint, if another run may resume from it."""
+        return self._resumes_from
 
     @property
     def temporary(self) -> bool:
@@ -83,6 +107,16 @@ class Places:
         return StateMemoryError(
             f"State folder {self.state} is in use by {user}. Stop that run first, or name another folder with state=."
         )
+
+    def take(self, others: Iterable[Holder]) -> None:
+        """Make the folders this run's, unless another of this process, or another process, uses them."""
+        for other in others:
+            shared = self.shares(other.places)
+            if shared and other.run.active:
+                raise self.refuse(shared, f"a run of graph {other.graph!r} in this process")
+            if shared:
+                other.places.hand_over()
+        self.claim()
 
     def claim(self) -> None:
         """Make both folders this run's; refuse those that another living process uses."""

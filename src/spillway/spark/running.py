@@ -17,7 +17,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spillway.backup.keeper import Observer, Step
 from spillway.backup.reach import FOLDER, Reach
-from spillway.clock import SystemClock
 from spillway.engine import rescaling
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
 from spillway.engine.feedback import Mailbox
@@ -25,17 +24,14 @@ from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
 from spillway.engine.resuming import check_resumable
-from spillway.engine.rewinding import Rewinding, job_protection
-from spillway.errors import BackupError, MemoryLostError, RunError, SpillwayError
+from spillway.errors import BackupError, RunError, SpillwayError
 from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
-from spillway.graph.jobs import check_repeatable
 from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
-from spillway.records.rescaled import Rescaled
 from spillway.records.rewound import Rewound
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
@@ -45,12 +41,13 @@ from spillway.spark.batches import Batches, Ran
 from spillway.spark.clocking import Clocking
 from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
+from spillway.spark.going_back import going_back
 from spillway.spark.job import SparkJob
-from spillway.spark.offsets import next_batch, rewind_offsets
+from spillway.spark.offsets import next_batch
 from spillway.spark.owning import Owners
-from spillway.spark.places import Places
+from spillway.spark.places import Holder, Places
+from spillway.spark.queries import default_trigger, free_name
 from spillway.spark.raised import as_ours
-from spillway.spark.read_again import check_readable_again
 from spillway.spark.reports import Reports
 from spillway.spark.settings import query_settings
 from spillway.spark.sinks import SparkSinks
@@ -100,13 +97,20 @@ class Run:
         self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
         self.state = self._places.state
         try:
-            self._take_places()
+            self._places.take(Holder(places=one._places, run=one, graph=one._graph.name) for one in list(_RUNS))
             batch = next_batch(spark, self._places.checkpoint)
             self._reach = Reach.beside(self._places.checkpoint)
-            self._rewinding = self._going_back(batch)
-            if self._rewinding is not None and self._rewinding.unfinished:
-                self._rewinding.finish(self._forget_after)
-                batch = next_batch(spark, self._places.checkpoint)
+            self._back = going_back(
+                self._graph,
+                spark,
+                backups=backups,
+                checkpoint=self._places.checkpoint,
+                reach=self._reach,
+                forget_after=self._outlets.forget_after,
+                next_batch=batch,
+            )
+            if self._back is not None:
+                batch = self._back.next_batch()
             self._owners = self._owning(batch=batch, rebalance=rebalance)
             several = self._owners.several
             check_resumable(
@@ -116,9 +120,10 @@ class Run:
                 batch=batch,
                 rescale=rescale,
                 owners=several,
-                rewound=self._rewinding is not None and self._rewinding.follows_rewind(batch),
+                rewound=self._back is not None and self._back.rewinding.follows_rewind(batch),
             )
-            self.rescaled = self._rescaled(batch=batch, rescale=rescale)
+            kept = rescaling.Places(state=self.state, backups=backups, reach=self._reach)
+            self.rescaled = rescaling.at_start(self._graph, kept, batch=batch, wanted=rescale, several=several)
             """The operators whose state was divided anew, by this run or one that was killed while it did so."""
             self._owners.check()
             compiled = self._compile(spark, first_batch=batch)
@@ -132,7 +137,7 @@ class Run:
                 reach=self._reach,
                 choosing=self._choosing,
                 salt=self._salt,
-                rewinding=self._rewinding,
+                rewinding=None if self._back is None else self._back.rewinding,
                 ran=self._note,
             )
             if directory is not None:
@@ -141,11 +146,13 @@ class Run:
                     graph=self._graph.name,
                     drawing=graph.draw(),
                     backups=backups or "",
+                    checkpoint=self._places.resumes_from,
+                    sinks={name: exit.sink.about() for name, exit in self._graph.exits.items()},
                     promises=promises(self._graph).as_json(),
                     rescaled=[change.as_json() for change in self.rescaled],
                 )
-            self._trigger = trigger or _default_trigger(self._graph)
-            self._attended = Attended(self._start, None if self._rewinding is None else self._mend)
+            self._trigger = trigger or default_trigger(self._graph)
+            self._attended = Attended(self._start, None if self._back is None else self._mend)
         except BaseException as error:
             self._places.give_up()
             if self._directory is not None:
@@ -154,16 +161,6 @@ class Run:
                 raise as_ours(error, "Spark did not start the run") from error
             raise
         _RUNS.add(self)
-
-    def _take_places(self) -> None:
-        """Make the folders this run's, unless another uses them."""
-        for other in list(_RUNS):
-            shared = self._places.shares(other._places)
-            if shared and other.active:
-                raise self._places.refuse(shared, f"a run of graph {other._graph.name!r} in this process")
-            if shared:
-                other._places.hand_over()
-        self._places.claim()
 
     def _owning(self, *, batch: int, rebalance: bool) -> Owners:
         backups = self._backups
@@ -185,48 +182,20 @@ class Run:
             stopping=lambda: self._stopping,
         )
 
-    def _going_back(self, batch: int) -> Rewinding | None:
-        """What sends the graph back when memory is lost, if it is protected as a whole."""
-        protection = job_protection(self._graph)
-        if protection is None:
-            return None
-        for source in self._graph.sources.values():
-            check_readable_again(source)
-        check_repeatable(self._graph)
-        return Rewinding(self._graph, protection, backups=self._backups or "", next_batch=batch, clock=SystemClock())
-
-    def _forget_after(self, batch: int) -> None:
-        """Have all but the shards be as they were after ``batch``."""
-        self._reach.rewound(batch)
-        rewind_offsets(self._spark, self._places.checkpoint, to=batch)
-        self._outlets.forget_after(batch)
-
     def _mend(self, error: Exception) -> bool:
         """The query has ended; true if it may be started again, because memory was lost and the graph went back."""
-        lost = as_ours(error, "Spark stopped the run")
-        if not isinstance(lost, MemoryLostError):
+        assert self._back is not None
+        rewound = self._back.mended(as_ours(error, "Spark stopped the run"))
+        if rewound is None:
             return False
-        assert self._rewinding is not None
         self._reports.fresh()  # of tasks whose batch does not count
-        self._rewinding.rewind(self.committed(), self._forget_after, why=str(lost))
         if self._directory is not None:
-            self._directory.add_rewinds(self._rewinding.log[-1:])
+            self._directory.add_rewinds([rewound])
         return True
 
     def rewinds(self) -> list[Rewound]:
         """Each time this run was sent back to its last checkpoint, because memory was lost."""
-        return [] if self._rewinding is None else list(self._rewinding.log)
-
-    def _rescaled(self, *, batch: int, rescale: bool) -> tuple[Rescaled, ...]:
-        kept = rescaling.Places(state=self.state, backups=self._backups, reach=self._reach)
-        if not self._owners.several:
-            return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
-        if rescale:
-            raise RunError(
-                "State that is on several hosts cannot be divided anew yet: resume the run with the numbers of shards "
-                "it had."
-            )
-        return ()
+        return [] if self._back is None else list(self._back.rewinding.log)
 
     def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
         context = RunContext(
@@ -376,12 +345,10 @@ class Run:
 
     def _start(self) -> StreamingQuery:
         spark = self._spark
-        writer = self._compiled.entering.writeStream.queryName(_free_name(spark, f"spillway {self._graph.name}"))
+        writer = self._compiled.entering.writeStream.queryName(free_name(spark, f"spillway {self._graph.name}"))
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
         rows, local = self._compiled.reads_rows, self._places.local_checkpoint
-        protection = job_protection(self._graph)
-        # The checkpoint before the last is the one to go back to while the last does not count yet.
-        kept = 2 * protection.batches_max + 10 if protection is not None else 0
+        kept = 0 if self._back is None else self._back.batches_kept
         with query_settings(spark, local_checkpoint=local, rows=rows, batches_kept=kept):
             query = writer.trigger(**self._trigger).start()
         self._batches.query = query
@@ -429,16 +396,3 @@ class Run:
 
 _RUNS: weakref.WeakSet[Run] = weakref.WeakSet()
 """The runs of this process that somebody still holds, or that Spark does: no two may work in the same folders."""
-
-
-def _default_trigger(graph: CheckedGraph) -> dict[str, Any]:
-    if all(source.feed is not None for source in graph.sources.values()):
-        return {"availableNow": True}
-    return {"processingTime": "0 seconds"}
-
-
-def _free_name(spark: SparkSession, name: str) -> str:
-    """The name, or the name with a number if a query of the session has it: Spark refuses the same name twice."""
-    taken = {query.name for query in spark.streams.active}
-    names = (name, *(f"{name} {number}" for number in range(2, len(taken) + 2)))
-    return next(free for free in names if free not in taken)

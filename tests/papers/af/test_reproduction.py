@@ -8,7 +8,7 @@ import pytest
 from spillway.cli.main import main
 from spillway.errors import RunError
 from spillway.records.campaign import read_manifest
-from spillway.records.reproduction import Reproduction
+from spillway.records.reproduction import Check, Reproduction
 from spillway.report.af_page import af_page, charts
 
 
@@ -53,22 +53,41 @@ def records() -> Reproduction:
         "without": 0.989,
         "settings": [{"name": "theta 1e5", "after_ten": 0.928}],
     }
-    found.checks = {"hitters: recall 1.0": True, "lr: worse by little": False}
+    found.checks = [
+        Check(name="hitters: recall 1.0", holds=True, ours=1.0, paper="no key missed"),
+        Check(name="lr: worse by little", holds=False, ours=0.0375, paper=None),
+    ]
     return found
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     records().write(tmp_path)
     again = Reproduction.read(tmp_path, read_manifest(tmp_path))
-    assert again.checks == records().checks
+    assert again.checks == records().checks and not again.all_hold
     assert again.tables["theta"][2]["theta"] == float("inf")
     assert [row["score_precision"] for row in again.tables["accuracy"]] == [0.99, 0.98]
+
+
+def test_early_records_told_of_checks_only_whether_they_hold(tmp_path: Path) -> None:
+    records().write(tmp_path)
+    manifest = {**read_manifest(tmp_path), "checks": {"a": True, "b": False}}
+    again = Reproduction.read(tmp_path, manifest)
+    assert [(check.name, check.holds, check.ours) for check in again.checks] == [("a", True, None), ("b", False, None)]
 
 
 def test_the_page_shows_figures_bounds_and_what_the_paper_had(tmp_path: Path) -> None:
     records().write(tmp_path)
     page = af_page(tmp_path, read_manifest(tmp_path))
-    for wanted in ("Figure 6", "0.9900", "The paper: 98.9 %.", "does not hold", "a &lt; b", "no backups"):
+    for wanted in (
+        "Figure 6",
+        "0.9900",
+        "The paper: 98.9 %.",
+        "does not hold",
+        "no key missed",
+        "0.0375",
+        "a &lt; b",
+        "no backups",
+    ):
         assert wanted in page
     assert set(charts(tmp_path, read_manifest(tmp_path))) == {
         "accuracy-hitters.svg",
@@ -87,7 +106,7 @@ def test_the_report_command_knows_a_reproduction(tmp_path: Path, capsys: pytest.
     assert "Figure 6" in (tmp_path / "run" / "report.html").read_text()
 
 
-@pytest.mark.parametrize("spoil", ["missing", "garbage", "format"])
+@pytest.mark.parametrize("spoil", ["missing", "garbage", "format", "checks"])
 def test_damaged_records_are_refused(tmp_path: Path, spoil: str) -> None:
     records().write(tmp_path)
     if spoil == "missing":
@@ -95,8 +114,9 @@ def test_damaged_records_are_refused(tmp_path: Path, spoil: str) -> None:
     elif spoil == "garbage":
         (tmp_path / "theta.parquet").write_bytes(b"no parquet")
     else:
+        changed = {"format": 99} if spoil == "format" else {"checks": [{"name": "x"}]}
         manifest = json.loads((tmp_path / "manifest.json").read_text())
-        (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+        (tmp_path / "manifest.json").write_text(json.dumps({**manifest, **changed}))
     with pytest.raises(RunError):
         af_page(tmp_path, read_manifest(tmp_path))
 

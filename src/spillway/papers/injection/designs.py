@@ -1,15 +1,19 @@
-"""Campaigns that come with Spillway: the design of seed 000, section 6.2, and a small one of the same shape."""
+"""Campaigns that come with Spillway: the design of seed 000, section 6.2, and the same for seed 003's applications."""
 
+from collections.abc import Callable
+from types import MappingProxyType
 from typing import Literal
 
 from spillway.inject.campaign import AppInput, Assumed, Campaign
-from spillway.score import Sum
+from spillway.score import Count, Sum
+
+Size = Literal["full", "quick"]
 
 REPLICATED = Assumed(name="replicated", operators=("TradeFilter", "Aggregator", "VWAP"), how="replicated", outage_s=2.0)
 """Seed 000, figure 12: the critical operators as a group with a replica that takes over in two seconds."""
 
 
-def bargain(size: Literal["full", "quick"] = "full", *, seed: int = 1) -> Campaign:
+def bargain(size: Size = "full", *, seed: int = 1) -> Campaign:
     """Bargain Discovery under outages; targets by the rules of placement, rates as measured."""
     full = size == "full"
     return Campaign(
@@ -24,3 +28,45 @@ def bargain(size: Literal["full", "quick"] = "full", *, seed: int = 1) -> Campai
         seed=seed,
         assumed=(REPLICATED,),
     )
+
+
+def ecg(size: Size = "full", *, seed: int = 1) -> Campaign:
+    """Heartbeats under outages, at the rate of seed 003 (5.6); the score is how many are found."""
+    full = size == "full"
+    return Campaign(
+        name="ecg" if full else "ecg-quick",
+        input=AppInput(app="ecg", tuples=240_000 if full else 60_000, seed=seed),
+        sink="out",
+        score=Count(),
+        rates={"sampling": 200.0},
+        offsets=(40_000, 80_000, 120_000, 160_000, 200_000) if full else (15_000, 30_000, 45_000),
+        outages_s=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0) if full else (1.0, 4.0, 16.0),
+        repetitions=5 if full else 3,
+        golden_repetitions=30,
+        section_tuples=2_000,
+        seed=seed,
+    )
+
+
+def vitals(size: Size = "full", *, seed: int = 1) -> Campaign:
+    """Two sensors joined and averaged, without feedback, under outages; the score is the sum of the averages."""
+    full = size == "full"
+    return Campaign(
+        name="vitals" if full else "vitals-quick",
+        input=AppInput(app="vitals", tuples=240_000 if full else 60_000, seed=seed),
+        sink="out",
+        score=Sum("value"),
+        rates={"sampling": 400.0},
+        offsets=(40_000, 80_000, 120_000, 160_000, 200_000) if full else (15_000, 30_000, 45_000),
+        outages_s=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0) if full else (1.0, 4.0, 16.0),
+        repetitions=5 if full else 3,
+        golden_repetitions=30,
+        section_tuples=2_000,
+        seed=seed,
+    )
+
+
+DESIGNS: MappingProxyType[str, Callable[..., Campaign]] = MappingProxyType(
+    {"bargain": bargain, "ecg": ecg, "vitals": vitals}
+)
+"""The campaigns by name."""
