@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import operators
 from spillway.backup.promise import Loss
+from spillway.engine.supervising import RestartRule
 from spillway.errors import SpillwayError
 from spillway.graph import (
     Approximate,
@@ -37,7 +38,7 @@ from spillway.graph import (
     UpstreamBackup,
     Windowing,
 )
-from spillway.local import LocalRun
+from spillway.local import LocalJobs, LocalRun
 from spillway.operators.adding import Added, AddingUp
 from spillway.operators.operator import Operator, Out, columns
 from spillway.operators.stateless import field
@@ -50,7 +51,7 @@ from spillway.graph.growing import files  # isort: skip
 if TYPE_CHECKING:
     from spillway import inject, model, san, score
     from spillway.receiver import Sender
-    from spillway.spark import Run, received, run, session, session_settings, verify
+    from spillway.spark import JobsRun, Run, received, run, run_jobs, session, session_settings, verify
 
 __version__ = "0.1.0"
 
@@ -70,7 +71,9 @@ __all__ = [
     "Graph",
     "HashTable",
     "Hopping",
+    "JobsRun",
     "KeySet",
+    "LocalJobs",
     "LocalRun",
     "Loss",
     "Matrix",
@@ -81,6 +84,7 @@ __all__ = [
     "Out",
     "Parquet",
     "Protection",
+    "RestartRule",
     "Run",
     "Sample",
     "Sender",
@@ -102,6 +106,7 @@ __all__ = [
     "operators",
     "received",
     "run",
+    "run_jobs",
     "san",
     "score",
     "session",
@@ -113,7 +118,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load Spark only for those who run on it, and the receiver, models and campaigns for those who ask: the rest
     starts at once."""
-    if name in ("Run", "received", "run", "session", "session_settings", "verify"):
+    if name in ("JobsRun", "Run", "received", "run", "run_jobs", "session", "session_settings", "verify"):
         return getattr(import_module("spillway.spark"), name)
     if name == "Sender":
         return import_module("spillway.receiver").Sender

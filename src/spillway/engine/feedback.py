@@ -84,7 +84,7 @@ class Mailbox:
         if batch < 0:
             return Taken([], 0)
         found: dict[int, list[pa.RecordBatch]] = {}
-        shards = self._graph.shards_of(edge.stream.node)
+        shards = self._graph.senders_of(edge)
         kept = [self._of_checkpoints(edge)] if self._backups is not None and self._keeps_checkpoints(edge) else []
         for files in [*self._places(edge), *kept]:
             if found.keys() == set(range(shards)):
@@ -107,7 +107,8 @@ class Mailbox:
                     files.write((batch - 1, shard, 0), data)
 
     def _keeps_checkpoints(self, edge: Edge) -> bool:
-        return self._graph.operators[edge.stream.node].protect.of_job
+        sender = self._graph.operators.get(edge.stream.node)
+        return sender is not None and sender.protect.of_job  # what comes from a log is laid down anew with each batch
 
     def _of_checkpoints(self, edge: Edge) -> ArrowFiles:
         assert self._backups is not None

@@ -11,11 +11,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from spillway.engine.job_logs import JobLogs
 from spillway.engine.kept import Kept
 from spillway.engine.parquet_folder import forget_batches
 from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
+from spillway.graph.stream_logs import LogOutput
 
 
 class Output(Protocol):
@@ -49,8 +51,9 @@ class Outlet:
 class Outlets:
     """All sinks of a graph at work."""
 
-    def __init__(self, graph: CheckedGraph) -> None:
+    def __init__(self, graph: CheckedGraph, logs: JobLogs | None = None) -> None:
         self._graph = graph
+        self._logs = logs
         self.schemas = {name: graph.schemas[graph.into(name)[0].stream] for name in graph.exits}
         """What each sink is given."""
         self._kept: dict[str, Kept] = {}
@@ -93,6 +96,10 @@ class Outlets:
                 )
             case Discard():
                 return Outlet(write=lambda output, batch: None)
+            case LogOutput() if self._logs is not None:
+                logs = self._logs
+                # Nothing is forgotten: others may have read it, and when it comes again it is the same.
+                return Outlet(write=lambda output, batch: logs.append(name, batch, output.table()))
             case _:
                 raise GraphError(
                     f"Sink {name!r}: nothing is known of what a {type(sink).__name__} is to be given. Use Parquet, "

@@ -49,6 +49,10 @@ class CheckedGraph:
         declaration = self.operators[operator]
         return declaration.shards or (self.shards if declaration.key else 1)
 
+    def senders_of(self, edge: Edge) -> int:
+        """How many put down what travels on a feedback edge: the shards of its operator, or the log of another job."""
+        return self.shards_of(edge.stream.node) if edge.stream.node in self.operators else 1
+
     def schema_of(self, edge: Edge) -> pa.Schema:
         """What travels on an edge."""
         return MARKS if edge.marks else self.schemas[edge.stream]
@@ -80,16 +84,22 @@ class CheckedGraph:
 
         A tuple goes to everything that reads its port, so paths that meet again at a sink add up.
         """
-        return max(1.0, *(self._outputs_max(operator, sink) for sink in self.exits))
+        sinks = {sink for name, exit in self.exits.items() for sink in exit.sink.ends(name)}
+        return max(1.0, *(self._outputs_max(operator, sink) for sink in sinks))
+
+    def arriving_max(self, sink: str) -> dict[str, float]:
+        """The most tuples at ``sink`` that one tuple can cause which arrives at a node, by node."""
+        most = {name: exit.sink.ends(name).get(sink, 0.0) for name, exit in self.exits.items()}
+        for name in reversed(self.order):
+            most[name] = max(self._by_port(name, most).values()) * self.operators[name].outputs_per_tuple_max
+        return most
 
     def _outputs_max(self, operator: str, sink: str) -> float:
         """The most tuples at ``sink`` that one output tuple of ``operator`` can cause, by whichever port it leaves."""
-        most = {sink: 1.0}  # tuples at the sink that one tuple arriving at a node can cause
-        for name in reversed(self.order):
-            by_port = dict.fromkeys(self.operators[name].outputs, 0.0)
-            for edge in self.out_of(name):
-                by_port[edge.stream.port] += most.get(edge.node, 0.0)
-            if name == operator:
-                return max(by_port.values())
-            most[name] = max(by_port.values()) * self.operators[name].outputs_per_tuple_max
-        raise KeyError(operator)
+        return max(self._by_port(operator, self.arriving_max(sink)).values())
+
+    def _by_port(self, operator: str, most: Mapping[str, float]) -> dict[str, float]:
+        by_port = dict.fromkeys(self.operators[operator].outputs, 0.0)
+        for edge in self.out_of(operator):
+            by_port[edge.stream.port] += most[edge.node]
+        return by_port

@@ -43,7 +43,7 @@ def check(graph: Drawn) -> CheckedGraph:
     inputs |= {(name, port) for name, node in operators.items() for port in (*node.inputs, *node.feedback_inputs)}
     _check_ends(graph.edges, outputs, inputs)
     _check_ports(graph.edges, outputs, inputs)
-    _check_feedback(graph.edges, operators)
+    _check_feedback(graph.edges, operators, {name for name, source in sources.items() if source.log is not None})
     order = _order(graph.edges, operators)
     schemas = _schemas(graph.edges, sources, operators, order)
     for name in order:
@@ -98,8 +98,11 @@ def _check_ports(edges: tuple[Edge, ...], outputs: set[Stream], inputs: set[tupl
             )
 
 
-def _check_feedback(edges: tuple[Edge, ...], operators: dict[str, Declaration]) -> None:
-    """Feedback goes from operators to the ports made for it, of operators that can remember what it says."""
+def _check_feedback(edges: tuple[Edge, ...], operators: dict[str, Declaration], logs: set[str]) -> None:
+    """Feedback goes from operators to the ports made for it, of operators that can remember what it says.
+
+    Where it comes from another job, by its log, that was checked before the graph was cut.
+    """
     for edge in edges:
         operator = operators.get(edge.node)
         if operator is None:
@@ -113,7 +116,7 @@ def _check_feedback(edges: tuple[Edge, ...], operators: dict[str, Declaration]) 
         if edge.feedback and not operator.stateful:
             raise GraphError(f"Operator {edge.node!r} keeps no state, so feedback on {edge.port!r} has no effect.")
         sender = operators.get(edge.stream.node)
-        if edge.feedback and (sender is None or not sender.stateful):
+        if edge.feedback and edge.stream.node not in logs and (sender is None or not sender.stateful):
             # Only of shards it is known how many there are, and so whether feedback is missing.
             raise GraphError(
                 f"Operator {edge.node!r}: feedback comes from an operator that keeps state; {edge.stream} does not."

@@ -1,20 +1,28 @@
 """A graph as a picture: Mermaid for documents, plain text for terminals."""
 
+from spillway.graph.jobs import job_of_nodes
 from spillway.graph.nodes import Drawn, Edge, Exit, Node, Source
 
 _MERMAID_ENTITIES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": " "}
 
 
 def draw_mermaid(graph: Drawn) -> str:
-    """A Mermaid flowchart: sources and sinks rounded, operators with state doubled, feedback dotted."""
+    """A Mermaid flowchart: sources and sinks rounded, operators with state doubled, feedback dotted, jobs in boxes."""
     lines = ["flowchart LR"]
     # Mermaid gives a meaning to words like "end", so nodes are numbered, and named in their labels.
     named = [*graph.nodes, *(end for edge in graph.edges for end in (edge.stream.node, edge.node))]
     ids = {name: f"n{i}" for i, name in enumerate(dict.fromkeys(named))}
-    for name, node in graph.nodes.items():
-        label = "<br/>".join(map(_mermaid_text, _label(node)))
-        left, right = _mermaid_shape(node)
-        lines.append(f'  {ids[name]}{left}"{label}"{right}')
+    jobs = job_of_nodes(graph) if graph.jobs else {}
+    for number, job in enumerate(dict.fromkeys([*jobs.values()] or [""])):
+        if jobs:
+            lines.append(f'  subgraph j{number}["{_mermaid_text(job)}"]')
+        for name, node in graph.nodes.items():
+            if jobs.get(name, "") == job:
+                label = "<br/>".join(map(_mermaid_text, _label(node)))
+                left, right = _mermaid_shape(node)
+                lines.append(f'  {ids[name]}{left}"{label}"{right}')
+        if jobs:
+            lines.append("  end")
     for name in [name for name in ids if name not in graph.nodes]:
         lines.append(f'  {ids[name]}["{_mermaid_text(name)} (not in the graph)"]')
     for edge in graph.edges:
@@ -24,8 +32,9 @@ def draw_mermaid(graph: Drawn) -> str:
 
 
 def draw_text(graph: Drawn) -> str:
-    """One line per node, indented below what it reads from, with what it keeps and how it is protected."""
+    """One line per node, indented below what it reads from, with what it keeps, how it is protected, and its job."""
     lines = [graph.name]
+    jobs = job_of_nodes(graph) if graph.jobs else {}
     seen: set[str] = set()
 
     def visit(name: str, depth: int, via: str) -> None:
@@ -37,7 +46,8 @@ def draw_text(graph: Drawn) -> str:
             lines.append("  " * depth + f"{via}{name} (above)")
             return
         seen.add(name)
-        lines.append("  " * depth + via + "  ".join(_label(node)))
+        job = [f"(job {jobs[name]})"] if jobs else []
+        lines.append("  " * depth + via + "  ".join([*_label(node), *job]))
         for edge in graph.edges:
             if edge.stream.node == name:
                 arrow = "~> " if edge.feedback else "-> "
@@ -55,7 +65,8 @@ def draw_text(graph: Drawn) -> str:
 
 def _label(node: Node) -> list[str]:
     if isinstance(node, Source):
-        return [node.name, f"source {type(node.data).__name__}"]
+        kind = type(node.data).__name__ if node.log is None else f"stream log of {node.log.producer}"
+        return [node.name, f"source {kind}"]
     if isinstance(node, Exit):
         promised = [] if node.contract is None else [node.contract.describe()]
         return [node.name, f"sink {node.sink.describe()}", *promised]

@@ -4,7 +4,7 @@ Drawing is free: operators and streams may come in any order. ``Graph.checked`` 
 well-formed and returns the frozen graph that runtimes work from.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,8 @@ from spillway.graph.delays import DELAY_MAX, check_delay
 from spillway.graph.drawing import draw_mermaid, draw_text
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.growing import Files
-from spillway.graph.nodes import Edge, Exit, Node, Source, Stream, is_feed
+from spillway.graph.jobs import check_jobs, cut
+from spillway.graph.nodes import Edge, Exit, Job, Node, Source, Stream, is_feed
 from spillway.graph.protections import Protection
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
@@ -49,6 +50,7 @@ class Graph:
         self._nodes: dict[str, Node] = {}
         self._edges: list[Edge] = []
         self._delays: dict[Stream, timedelta] = {}
+        self._jobs: dict[str, Job] = {}
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -62,6 +64,11 @@ class Graph:
     def delays(self) -> Mapping[Stream, timedelta]:
         """How late tuples of a stream may be, where that was said."""
         return MappingProxyType(self._delays)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs that were declared, without what is in none of them."""
+        return tuple(self._jobs.values())
 
     def source(self, name: str, data: Any, *, seq: str = SEQ) -> Stream:
         """Let tuples in from a trace, a generator, files of a folder that grows, or any streaming DataFrame.
@@ -139,9 +146,43 @@ class Graph:
         check_delay(f"Stream {stream}", delay_max)
         self._delays[stream] = delay_max
 
+    def job(self, name: str, operators: Sequence[Declaration | str], *, drops: Sequence[Stream] = ()) -> None:
+        """Have some operators run as a job of their own, which fails, goes back and starts again alone.
+
+        Whatever is in no job is the job of the graph's own name. A sink goes with what it is fed by and a source with
+        the first job that reads it, unless they are named among ``operators``, too. Streams between jobs are kept in
+        memory by the job that writes them until the others have what they need of them. Of those in ``drops`` tuples
+        that are put out while this job is down are dropped instead, and counted.
+        """
+        check_name("job", name)
+        where = f"Graph {self.name!r}, job {name!r}"
+        if name in self._jobs:
+            raise GraphError(f"Graph {self.name!r}: there are two jobs named {name!r}; names must be unique.")
+        if isinstance(operators, str) or not operators:
+            raise GraphError(f"{where}: a list of operators is wanted, at least one; got {operators!r}.")
+        nodes = tuple(given if isinstance(given, str) else _name_of(where, given) for given in operators)
+        for stream in drops:
+            _check_stream(name, stream)
+        self._jobs[name] = Job(name=name, nodes=nodes, drops=tuple(drops))
+
+    def divided(self) -> "dict[str, Graph]":
+        """A graph for each job, those first that others read from; the graph itself if it has no jobs."""
+        checked = self.checked()
+        if not self._jobs:
+            return {self.name: self}
+        found: dict[str, Graph] = {}
+        for part in cut(self, checked):
+            graph = Graph(f"{self.name}-{part.job}", shards=self.shards, delay_max=self.delay_max)
+            graph._nodes = dict(part.nodes)
+            graph._edges = list(part.edges)
+            found[part.job] = graph
+        return found
+
     def checked(self) -> CheckedGraph:
         """The frozen graph, or a GraphError that names what is wrong."""
-        return check(self)
+        checked = check(self)
+        check_jobs(self)
+        return checked
 
     def draw(self, *, style: str = "text") -> str:
         """The graph as plain text, or as a Mermaid diagram with ``style="mermaid"``."""
@@ -155,6 +196,13 @@ class Graph:
         if node.name in self._nodes:
             raise GraphError(f"Graph {self.name!r}: there are two nodes named {node.name!r}; names must be unique.")
         self._nodes[node.name] = node
+
+
+def _name_of(where: str, given: object) -> str:
+    name = getattr(given, "name", None)
+    if not isinstance(name, str):
+        raise GraphError(f"{where}: operators, or their names, are wanted; got {type(given).__name__}.")
+    return name
 
 
 def _check_stream(reader: str, stream: object) -> None:

@@ -12,6 +12,7 @@ from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, Feed, Piece, open_piece
 from spillway.graph.growing import Files, TakenFile
 from spillway.graph.sinks import Sink
+from spillway.graph.stream_logs import LogInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where tuples enter: a feed, a folder of files that grows, or a streaming DataFrame."""
+    """Where tuples enter: a feed, a folder of files that grows, a streaming DataFrame, or the log of another job."""
 
     name: str
     data: Any
@@ -59,6 +60,10 @@ class Source:
         """What of a contract it keeps: everything if it can be read again, as all do that do not say otherwise."""
         found = getattr(self.data, "guarantee", None)
         return found if isinstance(found, Guarantee) else Guarantee(lossless=True, why="it can be read again")
+
+    @property
+    def log(self) -> LogInput | None:
+        return self.data if isinstance(self.data, LogInput) else None
 
     def now(self) -> Feed | None:
         """What there is to read at this time, as a feed; None if only Spark can read it."""
@@ -90,6 +95,15 @@ class Exit:
 Node = Source | Declaration | Exit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What of a graph runs as one: it fails, goes back and starts again alone."""
+
+    name: str
+    nodes: tuple[str, ...]  # operators, and sources and sinks, as far as they were named
+    drops: tuple[Stream, ...] = ()  # of other jobs, whose tuples are dropped while this one is down
+
+
 class Drawn(Protocol):
     """A graph as far as it has been drawn, well-formed or not."""
 
@@ -105,6 +119,9 @@ class Drawn(Protocol):
 
     @property
     def edges(self) -> tuple[Edge, ...]: ...
+
+    @property
+    def jobs(self) -> tuple[Job, ...]: ...
 
 
 def is_feed(data: Any) -> bool:

@@ -1,7 +1,7 @@
 """Where a stream leaves the graph."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,10 @@ from spillway.given import check_whole
 @dataclass(frozen=True, slots=True)
 class Sink:
     """A destination of one stream."""
+
+    def ends(self, name: str) -> Mapping[str, float]:
+        """Where tuples given to it end, under its ``name``, and how many each can become there at most."""
+        return {name: 1.0}
 
     def describe(self) -> str:
         return type(self).__name__

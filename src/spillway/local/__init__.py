@@ -1,5 +1,6 @@
 """Run a graph in one process."""
 
+from spillway.local.jobs import LocalJobs
 from spillway.local.run import LocalRun
 
-__all__ = ["LocalRun"]
+__all__ = ["LocalJobs", "LocalRun"]

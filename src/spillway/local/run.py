@@ -14,6 +14,7 @@ from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.engine.exchange import exchange
 from spillway.engine.feedback import Mailbox
+from spillway.engine.job_logs import JobLogs
 from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, check_memory
 from spillway.engine.numbering import Numbering, check_numbers
@@ -28,7 +29,7 @@ from spillway.engine.task import Arriving, Equipment, Leaving, Task
 from spillway.errors import GraphError, MemoryLostError
 from spillway.graph.activation import check_activated
 from spillway.graph.checked import CheckedGraph
-from spillway.graph.feeds import open_piece
+from spillway.graph.feeds import Feed, open_piece
 from spillway.graph.graph import Graph
 from spillway.graph.stages import Stage, stages
 from spillway.local.sinks import LocalOutput
@@ -65,14 +66,19 @@ class LocalRun:
         clock: Clock | None = None,
         observe: Observer = ignore,
         rescale: bool = False,
+        logs: JobLogs | None = None,
+        outlets: Outlets | None = None,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
         check_activated(self._graph, self._stages)
         self._operators = kernels(self._graph, backups=backups)
-        self._outlets = Outlets(self._graph)
-        self._feeds = {}
+        self._logs = logs
+        self._outlets = outlets or Outlets(self._graph, logs)
+        self._feeds: dict[str, Feed] = dict(logs.feeds()) if logs is not None else {}
         for name, source in self._graph.sources.items():
+            if logs is not None and source.log is not None:
+                continue
             feed = source.now()
             if feed is None:
                 raise GraphError(
@@ -157,6 +163,8 @@ class LocalRun:
 
     def _step(self) -> None:
         watch = Stopwatch(Work.APPLYING, self._clock)
+        if self._logs is not None:
+            self._logs.begin(self.batch, self._equipment.mailbox)
         progress: list[ShardProgress] = []
         leaving, ranges = self._first_stage(watch)
         for stage in self._stages[1:]:
@@ -242,7 +250,9 @@ class LocalRun:
             for number in range(first, min(first + feed.pieces_per_batch, feed.pieces)):
                 piece = open_piece(feed, number)
                 numbers = Numbering(source, batch=self.batch, part=partition, name=piece.name, ordered=True)
-                task = self._make_task(self._stages[0], partition, reads={name: numbers})
+                # What comes from a log left operators, and is numbered as they like, as between stages.
+                reads = {name: numbers} if source.log is None else {}
+                task = self._make_task(self._stages[0], partition, reads=reads)
                 arriving = ((source.name, source.columns_of(batch)) for batch in piece.batches)
                 leaving += task.run(watch.over(Work.READING, arriving))
                 of_source += task.ranges

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.util import PythonEvalType
 
 from spillway.engine.exchange import placing
+from spillway.engine.inputs import Inputs
 from spillway.engine.taking import Taking
 from spillway.graph.activation import check_activated
 from spillway.graph.checked import CheckedGraph
@@ -25,10 +26,13 @@ from spillway.graph.stages import Stage, stages
 from spillway.spark.adding import AddedTask, AddingStage
 from spillway.spark.feed import read_feed
 from spillway.spark.growing import log_beside, read_files
+from spillway.spark.job import SparkJob, is_frame
+from spillway.spark.job_source import read_job
 from spillway.spark.leaving import PAYLOAD, PLACE, ROWS, Departure, Destination, ToSinks, ToStage
+from spillway.spark.packed import ReadPiece
 from spillway.spark.raised import written_down
 from spillway.spark.reading import read_first
-from spillway.spark.task import Looking, ReadFrame, ReadPieces, RunContext, StageTask
+from spillway.spark.task import Looking, ReadFrame, ReadLog, ReadPieces, RunContext, StageTask
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Pin = Callable[[DataFrame, int], DataFrame]
@@ -87,8 +91,12 @@ def compile_graph(
     context: RunContext,
     destinations: Mapping[Edge, Destination],
     looking: Looking | None = None,
+    job: SparkJob | None = None,
 ) -> CompiledGraph:
-    """A graph whose sinks are given what ``destinations`` say; ``looking`` if its tuples may be added up."""
+    """A graph whose sinks are given what ``destinations`` say; ``looking`` if its tuples may be added up.
+
+    If it is a ``job`` of a graph, all that it reads is one source, unless there are streaming DataFrames.
+    """
     found = stages(graph)
     check_activated(graph, found, to_sinks=tuple(destinations))
     first, *later = found
@@ -96,12 +104,15 @@ def compile_graph(
         ToStage(placings={edge: placing(graph, stage, edge) for edge in stage.arriving}) for stage in later
     ]
     departures.append(ToSinks(destinations=destinations))
-    entering = [
-        _entering(graph, spark, context, first, source, departures[0], looking) for source in graph.sources.values()
-    ]
+    if job is not None and job.inputs is not None:
+        entering = [_entering_job(graph, spark, context, first, job, job.inputs, departures[0])]
+    else:
+        entering = [
+            _entering(graph, spark, context, first, source, departures[0], looking) for source in graph.sources.values()
+        ]
     return CompiledGraph(
         entering=reduce(DataFrame.union, entering),
-        reads_rows=any(source.feed is None and source.files is None for source in graph.sources.values()),
+        reads_rows=any(is_frame(source) for source in graph.sources.values()),
         later=tuple(
             LaterStage(
                 index=stage.index,
@@ -144,6 +155,26 @@ def _entering(
     known = context.graph.sources[source.name]  # without the DataFrame, which stays here
     task = ReadFrame(context=context, stage=stage, source=known, leaving=leaving, looking=looking)
     return frame.select(*columns).mapInArrow(_function(task), ROWS)
+
+
+def _entering_job(
+    graph: CheckedGraph,
+    spark: SparkSession,
+    context: RunContext,
+    stage: Stage,
+    job: SparkJob,
+    inputs: Inputs,
+    leaving: Departure,
+) -> DataFrame:
+    """What stage 0 makes of all that a job reads."""
+    reads: dict[str, ReadPiece] = {}
+    for name, source in graph.sources.items():
+        if source.log is None:
+            reads[name] = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
+        else:
+            reads[name] = ReadLog(context=context, stage=stage, view=job.logs.views[name], leaving=leaving)
+    name = f"spillway-{graph.name}"
+    return read_job(spark, inputs, reads, by_value=job.by_value, name=name, columns=ROWS)
 
 
 def _packed(task: Mapped) -> Any:

@@ -9,6 +9,7 @@ from spillway.clock import SystemClock
 from spillway.engine.rewinding import Rewinding, job_protection
 from spillway.errors import MemoryLostError, SpillwayError
 from spillway.graph.checked import CheckedGraph
+from spillway.graph.jobs import check_repeatable
 from spillway.records.rewound import Rewound
 from spillway.spark.offsets import next_batch as batch_after_last
 from spillway.spark.offsets import rewind_offsets
@@ -31,6 +32,7 @@ def going_back(
         return None
     for source in graph.sources.values():
         check_readable_again(source)
+    check_repeatable(graph)
     assert backups is not None, "a protection that keeps backups was refused without a folder for them"
     rewinding = Rewinding(graph, protection, backups=backups, next_batch=next_batch, clock=SystemClock())
     return GoingBack(

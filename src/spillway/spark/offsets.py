@@ -1,7 +1,9 @@
 """Where a query would go on, read from its checkpoint before it starts; and how it is made to go on from earlier."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -21,6 +23,14 @@ def next_batch(spark: SparkSession, checkpoint: str) -> int:
     """
     with _readable(checkpoint):
         return 1 + max(_Log(spark, checkpoint, "commits").numbers(), default=-1)
+
+
+def numbers_in(folder: Path) -> set[int]:
+    """The batches that Spark has noted in a local folder of its checkpoint, without asking Spark."""
+    try:
+        return {int(name) for name in os.listdir(folder) if name.isdecimal()}
+    except FileNotFoundError:
+        return set()
 
 
 def rewind_offsets(spark: SparkSession, checkpoint: str, *, to: int) -> None:

@@ -42,6 +42,7 @@ from spillway.spark.lookout import Look, Lookout
 from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.move_log import MoveLog
 from spillway.spark.pinning import Pins
+from spillway.spark.places import Places
 from spillway.spark.raised import as_ours
 from spillway.spark.settings import WAIT_FOR_HOST_S, wait_for_hosts
 from spillway.spark.sweeping import leave, sweeping
@@ -136,7 +137,16 @@ class Owners:
         if self.several:
             self._saw(self._lookout.first())
 
-    def divide(self, places: rescaling.Places, *, rescale: bool) -> tuple[Rescaled, ...]:
+    def divided(self, kept: rescaling.Places, places: Places, *, batch: int, rescale: bool) -> tuple[Rescaled, ...]:
+        """What was divided anew before a run begins with ``batch``, by it or one that was killed while it did so."""
+        if not self.several:
+            return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
+        if batch == 0:
+            return ()
+        places.keep()  # memory comes here from hosts, which then let go of it
+        return self._divide(kept, rescale=rescale)
+
+    def _divide(self, places: rescaling.Places, *, rescale: bool) -> tuple[Rescaled, ...]:
         """Have the numbers of shards that the graph wants, if that is asked for, and finish what was begun."""
         assert self._table is not None
         carrier = HostCarrier(self._spark, graph=self._graph.name, memory=self._memory, look=self._lookout.there)

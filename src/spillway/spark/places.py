@@ -56,7 +56,7 @@ class Places:
             self.checkpoint = str(local) if local is not None and ":" not in checkpoint else checkpoint
             self._folder = local
         self._resumes_from = self.checkpoint if checkpoint is not None else ""
-        self.state = state.absolute() if state is not None else default_root() / _state_name(graph, self.checkpoint)
+        self.state = state.absolute() if state is not None else default_root() / state_name(graph, self.checkpoint)
         self._named_state = state is not None
         self._keeps_state = state is not None or checkpoint is not None
         if not self._keeps_state:
@@ -174,7 +174,7 @@ def local_folder(url: str) -> Path | None:
     return Path(path).resolve() if "://" not in path else None
 
 
-def _state_name(graph: str, checkpoint: str) -> str:
+def state_name(graph: str, checkpoint: str) -> str:
     """The same for the same checkpoint, so that a restarted driver finds its shards again."""
     return f"{graph}-{hashlib.blake2b(checkpoint.encode(), digest_size=8).hexdigest()}"
 

@@ -61,9 +61,12 @@ def interrupted_shortly() -> Iterator[None]:
             raise RuntimeError(message.splitlines()[0]) from None
         if error.java_exception.getClass().getName() != _INTERRUPTION:
             raise
-        raise RuntimeError(
-            f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch: {_INTERRUPTION}"
-        ) from None
+        raise interruption() from None
+
+
+def interruption() -> RuntimeError:
+    """What Spark takes for its own stop of a batch."""
+    return RuntimeError(f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch: {_INTERRUPTION}")
 
 
 def as_ours(error: Exception, outcome: str) -> SpillwayError:

@@ -19,6 +19,7 @@ from spillway.backup.keeper import Observer, Step
 from spillway.backup.reach import FOLDER, Reach
 from spillway.engine import rescaling
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
+from spillway.engine.feedback import Mailbox
 from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
@@ -31,7 +32,6 @@ from spillway.operators.operator import Operator
 from spillway.operators.promises import promises
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
-from spillway.records.rescaled import Rescaled
 from spillway.records.rewound import Rewound
 from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
@@ -42,6 +42,7 @@ from spillway.spark.clocking import Clocking
 from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.going_back import going_back
+from spillway.spark.job import SparkJob
 from spillway.spark.offsets import next_batch
 from spillway.spark.owning import Owners
 from spillway.spark.places import Holder, Places
@@ -73,10 +74,11 @@ class Run:
         observe: Observer,
         rescale: bool = False,
         rebalance: bool = False,
+        job: SparkJob | None = None,
     ) -> None:
         self._graph: CheckedGraph = checked(graph)
         self._operators = kernels(self._graph, backups=backups)
-        self._outlets = Outlets(self._graph)
+        self._job, self._outlets = job, Outlets(self._graph) if job is None else job.outlets
         self._sinks = SparkSinks(self._graph, self._outlets)
         self._backups = backups
         self._spark = spark
@@ -121,7 +123,8 @@ class Run:
                 rewound=self._back is not None and self._back.rewinding.follows_rewind(batch),
             )
             self._owners.check()
-            self.rescaled = self._rescaled(batch=batch, rescale=rescale)
+            kept = rescaling.Places(state=self.state, backups=backups, reach=self._reach)
+            self.rescaled = self._owners.divided(kept, self._places, batch=batch, rescale=rescale)
             """The operators whose state was divided anew, by this run or one that was killed while it did so."""
             compiled = self._compile(spark, first_batch=batch)
             self._compiled = compiled
@@ -195,15 +198,6 @@ class Run:
         """Each time this run was sent back to its last checkpoint, because memory was lost."""
         return [] if self._back is None else list(self._back.rewinding.log)
 
-    def _rescaled(self, *, batch: int, rescale: bool) -> tuple[Rescaled, ...]:
-        kept = rescaling.Places(state=self.state, backups=self._backups, reach=self._reach)
-        if self._owners.several and batch > 0:
-            self._places.keep()  # memory comes here from hosts, which then let go of it
-            return self._owners.divide(kept, rescale=rescale)
-        if self._owners.several:
-            return ()
-        return rescaling.rescale(self._graph, kept, batch=batch) if rescale else rescaling.finish(self._graph, kept)
-
     def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
         retire_later(spark)  # not before: hosts may have been waited for
         context = RunContext(
@@ -220,7 +214,7 @@ class Run:
         self._salt = context.salt
         plan = adding_plan(self._graph, self._operators)
         looking = None if plan is None else Looking(plan=plan, rule=ADDING_RULE, first_batch=first_batch)
-        return compile_graph(self._graph, spark, context, self._sinks.destinations, looking)
+        return compile_graph(self._graph, spark, context, self._sinks.destinations, looking, self._job)
 
     def __enter__(self) -> "Run":
         return self
@@ -268,9 +262,13 @@ class Run:
         self._attended.stop()
         self._close("stopped")
         if self._places.temporary:
-            with suppress(PySparkException, Py4JError):  # with Spark gone its hosts cannot be reached
-                self._owners.leave()
+            self.leave_hosts()
         self._places.leave()
+
+    def leave_hosts(self) -> None:
+        """Remove the memory that other hosts have of this run, which has ended."""
+        with suppress(PySparkException, Py4JError):  # with Spark gone its hosts cannot be reached
+            self._owners.leave()
 
     def records(self) -> list[ShardProgress]:
         """What every shard did in every batch so far (the last 100,000)."""
@@ -362,6 +360,9 @@ class Run:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._note_times()
+        if self._job is not None:
+            mailbox = Mailbox(self._graph, state=None if self._owners.several else self.state, backups=self._backups)
+            self._job.begin(batch, mailbox, stopped=lambda: self._stopping or not self.active)
         self._batches.write(frame, batch)
         self.batches += 1
         self._observe(Step.WRITTEN, "", -1, batch)

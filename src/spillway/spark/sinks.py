@@ -15,6 +15,7 @@ from spillway.graph.checked import CheckedGraph
 from spillway.graph.nodes import Edge
 from spillway.graph.sinks import Discard, Memory, Parquet, Sink
 from spillway.graph.spark_types import spark_schema
+from spillway.graph.stream_logs import LogOutput
 from spillway.spark.leaving import PAYLOAD, PLACE, Destination, from_batch
 from spillway.spark.places import local_folder
 
@@ -98,7 +99,9 @@ def _destination(sink: Sink, schema: pa.Schema) -> Destination:
 
 def _wants_frame(sink: Sink) -> bool:
     """Whether a sink is given a DataFrame of ordinary columns."""
-    return not isinstance(sink, Memory | Discard) and not (isinstance(sink, Parquet) and local_folder(sink.path))
+    return not isinstance(sink, Memory | Discard | LogOutput) and not (
+        isinstance(sink, Parquet) and local_folder(sink.path)
+    )
 
 
 def _tuples(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -7,7 +7,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spillway.backup.keeper import Observer, ignore
+from spillway.engine.stream_log import BYTES_MAX
+from spillway.engine.supervising import RESTART_RULE, RestartRule
+from spillway.errors import GraphError
 from spillway.graph.graph import Graph
+from spillway.spark.jobs import JobsRun
 from spillway.spark.places import absolute
 from spillway.spark.running import Run
 from spillway.spark.settings import session
@@ -25,7 +29,7 @@ def run(
     observe: Observer = ignore,
     rescale: bool = False,
     rebalance: bool = False,
-) -> "Run":
+) -> Run:
     """Start a graph on Spark, on this machine or on a cluster, and return at once.
 
     backups     a durable folder, local or any fsspec URL; needed unless every operator is protected by ``Nothing``. On
@@ -38,7 +42,14 @@ def run(
     directory   where to write the run's records; none by default
     rescale     whether a run that is resumed may have other numbers of shards than before: its state is divided anew
     rebalance   on a cluster: whether hosts that join are given shards of those that were there before
+
+    A graph that was cut into jobs is started by ``run_jobs``.
     """
+    if graph.jobs:
+        raise GraphError(
+            f"Graph {graph.name!r} has jobs {', '.join(job.name for job in graph.jobs)}, each of which runs by itself: "
+            f"start it with run_jobs, which takes the same and gives a handle for all of them."
+        )
     return Run(
         graph,
         spark or session(),
@@ -50,4 +61,44 @@ def run(
         observe=observe,
         rescale=rescale,
         rebalance=rebalance,
+    )
+
+
+def run_jobs(
+    graph: Graph,
+    spark: SparkSession | None = None,
+    *,
+    backups: str | Path | None = None,
+    state: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    directory: str | Path | None = None,
+    observe: Observer = ignore,
+    rebalance: bool = False,
+    only: str | None = None,
+    log_bytes_max: int = BYTES_MAX,
+    restart: RestartRule = RESTART_RULE,
+) -> JobsRun:
+    """Start a graph that was cut into jobs, each as a query of its own, and return at once.
+
+    What ``run`` takes, this takes too; each job has a folder of its own below ``state`` and ``checkpoint``, which must
+    be local, and records in one below ``directory``. Beside that:
+
+    only           run this job alone: others are run by other drivers, given the same ``checkpoint`` and ``state``
+    log_bytes_max  what each stream log between jobs may hold, in shared memory, before the job that writes it waits
+    restart        when a job that failed is started again, and when that is given up: then all are stopped
+    """
+    return JobsRun(
+        graph,
+        spark or session(),
+        backups=absolute(str(backups)) if backups is not None else None,
+        state=Path(state) if state is not None else None,
+        checkpoint=str(checkpoint) if checkpoint is not None else None,
+        trigger=trigger,
+        directory=Path(directory) if directory is not None else None,
+        observe=observe,
+        rebalance=rebalance,
+        only=only,
+        log_bytes_max=log_bytes_max,
+        restart=restart,
     )

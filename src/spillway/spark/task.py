@@ -15,9 +15,11 @@ from spillway.clock import SystemClock
 from spillway.engine.added_numbers import AddedPart, Look, Looked
 from spillway.engine.adding import AddingPlan, AddingRule
 from spillway.engine.feedback import Mailbox
+from spillway.engine.inputs import LogPiece
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.stopwatch import Stopwatch, saving_s
+from spillway.engine.stream_log import LogView
 from spillway.engine.task import Arriving, Equipment, Task
 from spillway.errors import NotOwnerError, RunError
 from spillway.graph.checked import CheckedGraph
@@ -117,6 +119,26 @@ class ReadPieces:
         arriving = ((source.name, source.columns_of(batch)) for batch in opened.batches)
         reads = {source.name: numbers}
         return run_stage(self.context, self.stage, at, arriving, reads=reads, leaving=self.leaving, watch=watch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLog:
+    """Stage 0 for a part of a batch of another job's stream log; its tuples are numbered as operators like."""
+
+    context: RunContext
+    stage: Stage
+    view: LogView
+    leaving: Departure
+
+    def __call__(self, piece: LogPiece) -> Iterator[pa.RecordBatch]:
+        watch, source = stopwatch(), self.view.input
+        with watch.on(Work.READING):
+            if piece.payload is not None:
+                parts = [pa.ipc.read_record_batch(pa.py_buffer(piece.payload), source.schema)]
+            else:
+                parts = self.view.read(piece.batch)[piece.part : piece.part + 1]
+        arriving = ((source.stream, tuples) for tuples in parts)
+        return run_stage(self.context, self.stage, whereabouts(), arriving, leaving=self.leaving, watch=watch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

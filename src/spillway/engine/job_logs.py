@@ -1,0 +1,213 @@
+"""The stream logs of one job, at both ends: what it reads of others, what it writes for them, and when it is done.
+
+A batch of a job that reads in step takes batch N of each log and the next pieces of each feed. Feedback of another job
+is taken one batch later, as feedback inside a job is: before batch N, what the other put out in batch N-1 is laid into
+the mailbox that all shards read when N begins (see ``feedback``). A log that has ended gives nothing more.
+
+Who drives the batches asks ``room`` before a batch begins, ``begins`` it, and says when it is ``committed``. What was
+committed is acknowledged, unless somebody else decides that (``acknowledges``).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import pyarrow as pa
+
+from spillway.engine.feedback import Mailbox
+from spillway.engine.inputs import read_in_step
+from spillway.engine.log_files import LogPlace
+from spillway.engine.stream_log import BYTES_MAX, Appended, LogView, LogWriter
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.feeds import Piece
+from spillway.graph.stream_logs import LogOutput
+
+TROUBLES_MAX = 1_000
+
+
+class ReadOf(Protocol):
+    """Which batches of a log a batch of a job reads."""
+
+    def __call__(self, name: str, batch: int, *, feedback: bool = False) -> range: ...
+
+
+class LogStep(StrEnum):
+    """Points of a batch that an observer is told of, with the stream; the kill tests end a job at each of them."""
+
+    APPENDING = "appending"  # the batch is done, and not in the log yet
+    APPENDED = "appended"  # it is; the batch is not committed
+    READ = "read"  # the batch that read from the log is committed; that is not acknowledged
+    ACKNOWLEDGED = "acknowledged"  # it is
+
+
+LogObserver = Callable[[LogStep, str, int], None]
+
+
+def unobserved(step: LogStep, stream: str, batch: int) -> None:
+    """The observer that does nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFeed:
+    """A log as a feed of which more may come: a piece is a batch of the job that writes it."""
+
+    view: LogView
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.view.input.schema
+
+    @property
+    def pieces(self) -> int:
+        """How many there are so far, those that are gone included."""
+        held = self.view.held()
+        return held.next if held.ended is None else held.ended
+
+    @property
+    def pieces_per_batch(self) -> int:
+        return 1
+
+    def open(self, piece: int) -> Piece:
+        name = f"batch {piece} of stream {self.view.input.stream}"
+        return Piece(number=piece, name=name, batches=iter(self.view.read(piece)))
+
+    def read(self, piece: int) -> pa.RecordBatch:
+        return pa.concat_batches(self.view.read(piece))
+
+
+def views(graph: CheckedGraph, *, place: LogPlace) -> dict[str, LogView]:
+    """The logs that a job reads, by the name of the source."""
+    return {name: LogView(source.log, place=place) for name, source in graph.sources.items() if source.log is not None}
+
+
+def forward(graph: CheckedGraph) -> set[str]:
+    """The sources that tuples are read from, and not only feedback."""
+    return {edge.stream.node for edge in graph.edges if not edge.feedback} & graph.sources.keys()
+
+
+class JobLogs:
+    """The logs of a job; ``read_of`` says which batches of a log a batch of the job reads."""
+
+    def __init__(
+        self,
+        graph: CheckedGraph,
+        *,
+        place: LogPlace,
+        bytes_max: int = BYTES_MAX,
+        acknowledges: bool = True,
+        read_of: ReadOf = read_in_step,
+        observe: LogObserver = unobserved,
+    ) -> None:
+        self._acknowledges = acknowledges
+        self._read_of = read_of
+        self._observe = observe
+        self.views = views(graph, place=place)
+        """What it reads, by the name of the source."""
+        exact = all(operator.protect.loses_nothing for operator in graph.operators.values() if operator.stateful)
+        self.writers = {
+            name: LogWriter(
+                exit.sink, graph.schemas[graph.into(name)[0].stream], place=place, exact=exact, bytes_max=bytes_max
+            )
+            for name, exit in graph.exits.items()
+            if isinstance(exit.sink, LogOutput)
+        }
+        """What it writes, by the name of the sink."""
+        self._feedback = [
+            (edge, self.views[edge.stream.node])
+            for edge in graph.edges
+            if edge.feedback and edge.stream.node in self.views
+        ]
+        self._forward = {
+            edge.stream.node for edge in graph.edges if not edge.feedback and edge.stream.node in self.views
+        }
+        self.troubles: list[str] = []
+        """What was not as it should be, and cost nothing or is bounded."""
+
+    def open(self) -> None:
+        """Begin the logs it writes, or go on with them, and be there for those it reads."""
+        for writer in self.writers.values():
+            writer.open()
+        for view in self.views.values():
+            if view.input.drops:
+                view.mail.up(view.input.reader)
+
+    def close(self) -> None:
+        """The job is down."""
+        for view in self.views.values():
+            if view.input.drops:
+                view.mail.down(view.input.reader)
+
+    def feeds(self) -> Iterator[tuple[str, LogFeed]]:
+        """The logs that tuples are read from, feedback aside, by the name of the source."""
+        for name in self.views:
+            if name in self._forward:
+                yield name, LogFeed(view=self.views[name])
+
+    def ready(self, batch: int) -> bool:
+        """Whether all that a batch reads is there."""
+        return all(self.views[name].has(batch) for name in self._forward) and all(
+            batch == 0 or view.has(batch - 1) for _, view in self._feedback
+        )
+
+    def ended(self) -> int | None:
+        """How many batches all logs have that tuples are read from, if all have ended."""
+        ends = [self.views[name].held().ended for name in self._forward]
+        known = [end for end in ends if end is not None]
+        return max(known, default=0) if len(known) == len(ends) else None
+
+    def full(self) -> list[str]:
+        """The streams whose logs have no room for another batch."""
+        return [writer.stream for writer in self.writers.values() if not writer.room()]
+
+    def begin(self, batch: int, mailbox: Mailbox) -> None:
+        """Lay the feedback of other jobs where the shards of a batch find it."""
+        for edge, view in self._feedback:
+            if batch > 0:
+                read = self._read_of(edge.stream.node, batch, feedback=True)
+                tuples = [part for of in read for part in view.read(of)]
+                mailbox.put(edge, tuples, batch=batch - 1, shard=0)
+
+    def append(self, name: str, batch: int, tuples: pa.Table) -> None:
+        """Have the tuples of a batch in a log."""
+        writer = self.writers[name]
+        self._observe(LogStep.APPENDING, writer.stream, batch)
+        appended = writer.append(batch, tuples)
+        self._tell(writer, batch, appended)
+        self._observe(LogStep.APPENDED, writer.stream, batch)
+
+    def committed(self, batch: int) -> None:
+        """A batch counts: what it read will not be asked for again, unless the job may go back."""
+        if self._acknowledges:
+            for name, view in self.views.items():
+                self._observe(LogStep.READ, name, batch)
+                view.acknowledge(self.read_by(name, batch))
+                self._observe(LogStep.ACKNOWLEDGED, name, batch)
+
+    def read_by(self, name: str, batch: int) -> int:
+        """How many batches of a log no batch behind this one reads."""
+        ends = [self._read_of(name, batch).stop] if name in self._forward else []
+        if any(edge.stream.node == name for edge, _ in self._feedback):
+            ends.append(self._read_of(name, batch, feedback=True).stop)
+        return min(ends)
+
+    def end(self, batches: int) -> None:
+        """The job has done so many batches, and there will be no more."""
+        for writer in self.writers.values():
+            writer.end(batches)
+
+    def dropped(self) -> dict[str, int]:
+        """Of streams whose tuples this job does without while it is down: how many it has not got."""
+        return {
+            view.input.stream: sum(one.tuples for one in view.mail.dropped(view.input.reader))
+            for view in self.views.values()
+            if view.input.drops
+        }
+
+    def _tell(self, writer: LogWriter, batch: int, appended: Appended) -> None:
+        if appended.differs:
+            self.troubles.append(
+                f"Batch {batch} was run again after memory was lost and put out other tuples on {writer.stream}; those "
+                f"of before stay, since they may have been read."
+            )
+            del self.troubles[:-TROUBLES_MAX]

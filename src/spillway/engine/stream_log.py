@@ -1,0 +1,246 @@
+"""Stream logs: the tuples of a stream between two jobs, in the memory of the one that writes until others have them.
+
+Theory of operation
+-------------------
+A log is a folder in shared memory. It has one file for every batch of the job that writes it, an empty one too, whose
+name says the batch, the *position* of its first tuple (how many the log has had before), how many there are, their
+bytes, and a checksum:
+
+    batch-BATCH-POSITION-TUPLES-BYTES-CHECKSUM.arrow        (see ``files.arrow_files``)
+
+A file gets its name when it is whole, so a process killed at any moment leaves a log that is a whole beginning. Nothing
+waits for a disk: what is in memory is lost with it anyway, and what follows from that is for the job's protection.
+
+Batches are numbered by whoever drives the job, so the number says which file a batch belongs to, however often it is
+run. A job that was killed between writing to the log and its commit, or that goes back, runs batches again and writes
+them again: what is there already stays, after a look whether it is the same. It must be, because tuples have an order
+of their own (see ``ordering``) and a reader may have read them. Where it may be something else, since the job loses
+memory and goes on (``exact`` is false), the log stays as it is and the job is told. A batch before the first that is
+kept was acknowledged, and is dropped; one behind the next would leave a gap, and is refused.
+
+Readers tell how many batches they will never ask for again (see ``log_mail``). What all of them have acknowledged goes,
+except for the last file, by which the log knows where it is. A reader may also be declared to do without what is put
+out while it is down: those batches are noted as dropped for it, are empty to it, and are not kept for it. A log that
+holds ``bytes_max`` or more of what is not acknowledged is *full*: its job does not begin another batch before there is
+room. So it holds less than that and one batch.
+
+When a job has put out all there ever will be, it says how many batches that are: the log has *ended*, and whoever has
+read so many has read all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from spillway.engine.log_files import ROWS_PER_PART, Held, LogBatch, LogFiles, LogPlace
+from spillway.engine.log_mail import LogMail
+from spillway.engine.ordering import in_order, same
+from spillway.errors import RunError, StateError
+from spillway.files.arrow_files import Part, encode
+from spillway.graph.stream_logs import LogInput, LogOutput
+from spillway.state.memory import memory_error
+
+BYTES_MAX = 256 << 20
+"""What a log may hold before its job waits, unless something else is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """What became of a batch that was to be written."""
+
+    again: bool = False  # it was there already
+    differs: bool = False  # and was something else: what is in the log stays
+    dropped: tuple[str, ...] = ()  # readers that were down, and will not get it
+
+
+class LogWriter:
+    """The end of a log at which one job writes."""
+
+    def __init__(
+        self, output: LogOutput, schema: pa.Schema, *, place: LogPlace, exact: bool = True, bytes_max: int = BYTES_MAX
+    ) -> None:
+        self._log = LogFiles(place, graph=output.graph, stream=output.stream, schema=schema)
+        self._output = output
+        self._exact = exact
+        self._bytes_max = bytes_max
+        self.mail = LogMail(self._log.folder)
+
+    @property
+    def stream(self) -> str:
+        return self._log.stream
+
+    def open(self) -> None:
+        """Begin the log, or go on with one that is there; refuse that of another graph."""
+        with self._memory():
+            if not self._log.begun():
+                self._log.begin()
+            self._log.end(None)
+
+    def append(self, batch: int, tuples: pa.Table) -> Appended:
+        """Have the tuples of a batch in the log, once; see above for a batch that is there, or is not the next."""
+        ordered = in_order(tuples)
+        with self._memory(ordered.nbytes):
+            held = self._log.held()
+            if batch < held.next:
+                found = held.of(batch)
+                return Appended(again=True) if found is None else self._again(found, ordered)
+            if held.batches and batch > held.next:
+                raise StateError(
+                    f"Stream log {self._log.path} has batches up to {held.next - 1}, and batch {batch} of job "
+                    f"{self._output.producer!r} is to follow: what is between was lost. Remove the folder, or begin "
+                    f"anew with another checkpoint."
+                )
+            dropping = tuple(
+                reader.job for reader in self._output.readers if reader.drops and not self.mail.is_up(reader.job)
+            )
+            for reader in dropping:
+                self.mail.drop(reader, batch, ordered.num_rows)
+            kept = ordered if len(dropping) < len(self._output.readers) else ordered.slice(0, 0)
+            self._write(batch, held.position, ordered.num_rows, kept)
+            return Appended(dropped=dropping)
+
+    def room(self) -> bool:
+        """Let go of what no reader needs; whether another batch may be begun."""
+        with self._memory():
+            self.trim()
+            return self.waiting_bytes() < self._bytes_max
+
+    def acknowledged(self) -> int:
+        """How many batches all readers will never ask for again."""
+        return min(self.mail.acknowledged(reader.job) for reader in self._output.readers)
+
+    def waiting_bytes(self) -> int:
+        """What readers have not acknowledged."""
+        needed = self._needed()
+        return sum(one.bytes for one in self._log.held().batches if needed(one.batch))
+
+    def trim(self) -> None:
+        """Let go of what no reader needs, but for the last batch."""
+        needed = self._needed()
+        for one in self._log.held().batches[:-1]:
+            if not needed(one.batch):
+                self._log.files.remove(one.file)
+
+    def held(self) -> Held:
+        """What is in the log."""
+        return self._log.held()
+
+    def end(self, batches: int) -> None:
+        """There will be so many batches and no more."""
+        with self._memory():
+            self._log.end(batches)
+
+    def _needed(self) -> Callable[[int], bool]:
+        """Whether some reader has not acknowledged a batch, and is to have it."""
+        readers = [reader.job for reader in self._output.readers]
+        mail = [(self.mail.acknowledged(reader), self.mail.dropped(reader)) for reader in readers]
+
+        def needed(batch: int) -> bool:
+            return any(
+                batch >= acknowledged and not any(one.first <= batch <= one.last for one in dropped)
+                for acknowledged, dropped in mail
+            )
+
+        return needed
+
+    def _again(self, found: LogBatch, ordered: pa.RecordBatch) -> Appended:
+        there = self._log.tuples_of(found)
+        if there is None:
+            raise StateError(
+                f"Batch {found.batch} in stream log {self._log.path} is damaged. Remove the file {found.file.name}: "
+                f"job {self._output.producer!r} writes it again."
+            )
+        dropped = found.tuples and not sum(one.num_rows for one in there)  # for everybody
+        is_same = found.tuples == ordered.num_rows and (
+            bool(dropped) or same(pa.concat_batches(there) if there else ordered.slice(0, 0), ordered)
+        )
+        if not is_same and self._exact:
+            raise RunError(
+                f"Batch {found.batch} of job {self._output.producer!r} was run again and put out other tuples on "
+                f"{self.stream} than before ({ordered.num_rows:,} after {found.tuples:,}), which another job may have "
+                f"read. What operators put out must follow from their state and their tuples alone: no clock, no "
+                f"random numbers of their own, and no dependence on the order of tuples unless they are ordered."
+            )
+        return Appended(again=True, differs=not is_same)
+
+    def _write(self, batch: int, position: int, tuples: int, kept: pa.RecordBatch) -> None:
+        slices = [kept.slice(start, ROWS_PER_PART) for start in range(0, max(1, kept.num_rows), ROWS_PER_PART)]
+        data = encode([Part(self._log.schema, slices)])
+        self._log.files.write((batch, position, tuples, data.size), data)
+
+    def _memory(self, wanted_bytes: int = 0) -> "_Memory":
+        return _Memory(self._log.path, wanted_bytes)
+
+
+class LogView:
+    """The end of a log at which one job reads."""
+
+    def __init__(self, given: LogInput, *, place: LogPlace) -> None:
+        self.input = given
+        self._log = LogFiles(place, graph=given.graph, stream=given.stream, schema=given.schema)
+        self.mail = LogMail(self._log.folder)
+
+    def held(self) -> Held:
+        """What there is to read; nothing if the log is not there yet, and refused if it is another graph's."""
+        return self._log.held() if self._log.begun() else Held(batches=())
+
+    def has(self, batch: int, held: Held | None = None) -> bool:
+        """Whether a batch can be read, because it is there or the log has ended before it; refused if it is gone."""
+        held = held or self.held()
+        if held.batches and batch < held.first:
+            raise self._gone(batch, held)
+        return batch < held.next or (held.ended is not None and batch >= held.ended)
+
+    def read(self, batch: int) -> list[pa.RecordBatch]:
+        """The tuples of a batch, in parts, at least one; none if it was dropped, or the log has ended before it."""
+        held = self.held()
+        if held.ended is not None and batch >= held.ended:
+            return [self._empty()]
+        if not self.has(batch, held):
+            raise StateError(
+                f"Stream log {self._log.path} has no batch {batch} yet: {held.next} were written by job "
+                f"{self.input.producer!r}."
+            )
+        if self.mail.was_dropped(self.input.reader, batch):
+            return [self._empty()]
+        found = held.of(batch)
+        there = None if found is None else self._log.tuples_of(found)
+        if there is None:
+            raise StateError(
+                f"Batch {batch} in stream log {self._log.path} is damaged, and job {self.input.reader!r} has not read "
+                f"it. Start job {self.input.producer!r} again from a checkpoint before it, or begin anew."
+            )
+        return there or [self._empty()]
+
+    def acknowledge(self, batches: int) -> None:
+        """So many batches will not be asked for again by this reader."""
+        self.mail.acknowledge(self.input.reader, batches)
+
+    def _empty(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(
+            [pa.array([], one.type) for one in self.input.schema], schema=self.input.schema
+        )
+
+    def _gone(self, batch: int, held: Held) -> StateError:
+        return StateError(
+            f"Batch {batch} of stream {self.input.stream} is gone: its log {self._log.path} begins with batch "
+            f"{held.first}. The memory of job {self.input.producer!r} was lost before job {self.input.reader!r} had "
+            f"read it. Protect both so that they go back together, or begin anew with another checkpoint."
+        )
+
+
+class _Memory:
+    """Around whatever touches the files of a log: an error of the file system becomes one sentence."""
+
+    def __init__(self, path: Path, wanted_bytes: int) -> None:
+        self._path = path
+        self._wanted_bytes = wanted_bytes
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise memory_error(self._path / "batch", error, wanted_bytes=self._wanted_bytes) from error

@@ -1,0 +1,226 @@
+"""A graph cut into jobs: each becomes an ordinary graph, joined to the others by stream logs.
+
+Theory. A job is what seed 003 calls an operator: it fails, goes back and starts again alone. Whatever was named in no
+job is the job that has the graph's own name. Sources and sinks go with the operators: a sink with what it is fed by, a
+source with the first job that reads it. An edge between two jobs leads through a *stream log*: in the graph of the job
+that writes it stands a sink of that kind (``LogOutput``), in that of each job that reads it a source (``LogInput``),
+both under the name of the stream. One stream has one log, however many jobs read it. So runtimes run a job as they run
+any graph.
+
+Without feedback, jobs may not wait for each other in a circle: tuples of one batch would have to pass a job twice.
+Feedback may go from any job to any other, since it is taken one batch later.
+
+*In step.* Operators put out things batch by batch, so what leaves a job depends on what its batches were. A batch of a
+reader is therefore one batch of each job that it reads, by its number, wherever these batches come one for one: then
+what leaves is the same however fast each job is, and the same as if the graph were one job. That is so where all
+batches are counted by feeds, whose pieces are known from the start, or where all come from one job that takes tuples as
+they arrive. A job that reads several of the latter would wait for the slowest of them, perhaps for ever; it takes
+whatever is there instead, and notes what that was.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from spillway.errors import GraphError
+from spillway.graph.checked import CheckedGraph
+from spillway.graph.feeds import SEQ
+from spillway.graph.nodes import Drawn, Edge, Exit, Node, Source, Stream
+from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
+
+COUNTED = ""
+"""The clock of jobs whose batches are counted by feeds; that of others has the name of a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPart:
+    """What the graph of one job consists of."""
+
+    job: str
+    nodes: Mapping[str, Node]
+    edges: tuple[Edge, ...]
+
+
+def job_of_nodes(graph: Drawn) -> dict[str, str]:
+    """The job that each node belongs to, as far as streams lead to it; of a graph that may not be well-formed."""
+    named = {node: job.name for job in graph.jobs for node in job.nodes}
+    found = {
+        name: named.get(name, graph.name)
+        for name, node in graph.nodes.items()
+        if not isinstance(node, Source | Exit) or name in named
+    }
+    places = {job: place for place, job in enumerate(_order(_waits(graph.edges, found)))}
+    for name, node in graph.nodes.items():
+        if isinstance(node, Source) and name not in found:
+            readers = [found[edge.node] for edge in graph.edges if edge.stream.node == name and edge.node in found]
+            found[name] = min(readers, key=lambda job: places.get(job, len(places)), default=graph.name)
+    for edge in graph.edges:
+        if edge.node not in found and isinstance(graph.nodes.get(edge.node), Exit):
+            found[edge.node] = found.get(edge.stream.node, graph.name)
+    return {name: found.get(name, graph.name) for name in graph.nodes}
+
+
+def check_jobs(graph: Drawn) -> None:
+    """Refuse jobs that a graph cannot be cut into; the graph itself is well-formed."""
+    where = f"Graph {graph.name!r}"
+    seen: dict[str, str] = {}
+    for job in graph.jobs:
+        for node in job.nodes:
+            if node not in graph.nodes:
+                raise GraphError(f"{where}: job {job.name!r} names {node!r}, which is not in the graph.")
+            if node in seen:
+                raise GraphError(
+                    f"{where}: {node!r} is in job {seen[node]!r} and in job {job.name!r}; it must be in one."
+                )
+            seen[node] = job.name
+    found = job_of_nodes(graph)
+    declared = {job.name for job in graph.jobs}
+    operators = [name for name, node in graph.nodes.items() if not isinstance(node, Source | Exit)]
+    rest = [name for name in operators if name not in seen]
+    if graph.name in declared and rest:
+        raise GraphError(
+            f"{where}: a job has the graph's own name, which is that of whatever is in no job: {', '.join(rest)}. Name "
+            f"these too, or call the job otherwise."
+        )
+    waits = _waits(graph.edges, found)
+    circle = _circle(waits)
+    if circle:
+        streams = [
+            f"{edge.stream} to {edge.node!r}" for edge in graph.edges
+            if not edge.feedback and found[edge.node] != found[edge.stream.node]
+            and {found[edge.node], found[edge.stream.node]} <= set(circle)
+        ]  # fmt: skip
+        raise GraphError(
+            f"{where}: jobs {', '.join(circle)} wait for each other, by {' and '.join(streams)}. Put operators of one "
+            f"path into one job, or let a stream that goes back be feedback."
+        )
+    for job in graph.jobs:
+        for stream in job.drops:
+            if not any(
+                edge.stream == stream and found[edge.node] == job.name != found[stream.node] for edge in graph.edges
+            ):
+                raise GraphError(
+                    f"{where}: job {job.name!r} drops {stream} while it is down, but does not read it from another job."
+                )
+
+
+def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
+    """The parts of a well-formed graph, each job after those it reads from."""
+    check_jobs(graph)
+    found = job_of_nodes(graph)
+    waits = _waits(graph.edges, found)
+    clocks = _clocks(checked, found, waits)
+    drops = {(job.name, stream) for job in graph.jobs for stream in job.drops}
+    between = [edge for edge in checked.edges if found[edge.stream.node] != found[edge.node]]
+    parts = []
+    for job in _order(waits):
+        nodes: dict[str, Node] = {name: node for name, node in graph.nodes.items() if found[name] == job}
+        edges = [edge for edge in checked.edges if found[edge.node] == found[edge.stream.node] == job]
+        for stream in dict.fromkeys(edge.stream for edge in between if found[edge.node] == job):
+            nodes[str(stream)] = _input(checked, found, clocks, stream, job, drops=(job, stream) in drops)
+        edges += [_from_log(edge) for edge in between if found[edge.node] == job]
+        for stream in dict.fromkeys(edge.stream for edge in between if found[edge.stream.node] == job):
+            nodes[str(stream)] = Exit(str(stream), _output(checked, found, stream, job, drops))
+            edges.append(Edge(stream, str(stream), "in"))
+        parts.append(JobPart(job=job, nodes=MappingProxyType(nodes), edges=tuple(edges)))
+    return tuple(parts)
+
+
+def check_repeatable(graph: CheckedGraph) -> None:
+    """Refuse a job that writes a stream log and reads what is not divided into the same batches again.
+
+    For protections under which the job may go back: the tuples that it had put into the log would come again in other
+    batches, and so under other numbers.
+    """
+    logs = [name for name, exit in graph.exits.items() if isinstance(exit.sink, LogOutput)]
+    for name, source in graph.sources.items():
+        if logs and source.feed is None and source.files is None and source.log is None:
+            raise GraphError(
+                f"Source {name!r} is a streaming DataFrame, which Spark divides into other batches when it is read "
+                f"again, and stream {logs[0]} goes to other jobs, which would get other tuples. Read files with "
+                f"sw.files, or protect the job otherwise."
+            )
+
+
+def _input(
+    checked: CheckedGraph, found: Mapping[str, str], clocks: Mapping[str, str], stream: Stream, job: str, *, drops: bool
+) -> Source:
+    schema = checked.schemas[stream]
+    data = LogInput(
+        graph=checked.name,
+        stream=str(stream),
+        schema=schema,
+        producer=found[stream.node],
+        reader=job,
+        drops=drops,
+        in_step=clocks[found[stream.node]] == clocks[job],
+    )
+    return Source(str(stream), data, schema, SEQ)
+
+
+def _output(
+    checked: CheckedGraph, found: Mapping[str, str], stream: Stream, job: str, drops: set[tuple[str, Stream]]
+) -> LogOutput:
+    away = [edge for edge in checked.edges if edge.stream == stream and found[edge.node] != job]
+    readers = dict.fromkeys(found[edge.node] for edge in away)
+    most = {}
+    for sink in checked.exits:
+        arriving = checked.arriving_max(sink)
+        most[sink] = sum(arriving[edge.node] for edge in away if not edge.feedback)
+    return LogOutput(
+        graph=checked.name,
+        stream=str(stream),
+        producer=job,
+        readers=tuple(LogReader(job=reader, drops=(reader, stream) in drops) for reader in readers),
+        most=tuple(most.items()),
+    )
+
+
+def _from_log(edge: Edge) -> Edge:
+    # That feedback is durable has no meaning here: it is in the log until the job has taken it.
+    return Edge(Stream(str(edge.stream), "out"), edge.node, edge.port, edge.feedback)
+
+
+def _waits(edges: Iterable[Edge], found: Mapping[str, str]) -> dict[str, set[str]]:
+    """The jobs that each job reads from, feedback aside; every job comes as it was first met."""
+    waits: dict[str, set[str]] = {job: set() for job in found.values()}
+    for edge in edges:
+        ends = found.get(edge.stream.node), found.get(edge.node)
+        if not edge.feedback and ends[0] is not None and ends[1] is not None and ends[0] != ends[1]:
+            waits[ends[1]].add(ends[0])
+    return waits
+
+
+def _order(waits: Mapping[str, set[str]]) -> list[str]:
+    """Every job after those it reads from; those of a circle last, in any order."""
+    order: list[str] = []
+    while len(order) < len(waits):
+        ready = [job for job, needs in waits.items() if job not in order and needs <= set(order)]
+        order += ready or [job for job in waits if job not in order]
+    return order
+
+
+def _circle(waits: Mapping[str, set[str]]) -> list[str]:
+    """Jobs that wait for each other; none if there are none."""
+    left = dict(waits)
+    while ready := [job for job, needs in left.items() if not needs & left.keys()]:
+        for job in ready:
+            del left[job]
+    if not left:
+        return []
+    path = [next(iter(left))]
+    while True:
+        path.append(next(needed for needed in sorted(left[path[-1]]) if needed in left))
+        if path[-1] in path[:-1]:
+            return path[path.index(path[-1]) + 1 :][::-1]
+
+
+def _clocks(checked: CheckedGraph, found: Mapping[str, str], waits: Mapping[str, set[str]]) -> dict[str, str]:
+    """What counts the batches of each job: feeds, or the job itself or one before it, which takes what comes."""
+    clocks: dict[str, str] = {}
+    for job in _order(waits):
+        sources = [source for name, source in checked.sources.items() if found[name] == job]
+        clock = {clocks[before] for before in waits[job]}
+        clock |= {COUNTED if source.feed is not None else job for source in sources}
+        clocks[job] = clock.pop() if len(clock) == 1 else job
+    return clocks

@@ -1,0 +1,50 @@
+"""Where a stream leaves one job of a graph and enters others: what each end declares of the stream log between them.
+
+Nobody writes these by hand: they stand in the graphs that a graph with jobs is cut into (see ``jobs``), in the place of
+a sink and of a source.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spillway.graph.sinks import Sink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogInput:
+    """The data of a source that is the stream log of another job."""
+
+    graph: str  # the whole graph, of which both jobs are part
+    stream: str  # as messages have it, such as ``counts.out``
+    schema: pa.Schema
+    producer: str  # the job that writes it
+    reader: str  # the job that this is a part of
+    drops: bool = False  # tuples that are put out while the reader is down
+    in_step: bool = True  # whether a batch of the reader is one of the producer, by its number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReader:
+    """A job that reads a log."""
+
+    job: str
+    drops: bool  # what is put out while it is down
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOutput(Sink):
+    """A stream log that other jobs read."""
+
+    graph: str
+    stream: str
+    producer: str
+    readers: tuple[LogReader, ...]
+    most: tuple[tuple[str, float], ...]  # by sink of the whole graph: tuples there that one of these can become
+
+    def ends(self, name: str) -> Mapping[str, float]:
+        return dict(self.most)
+
+    def describe(self) -> str:
+        return f"stream log for {', '.join(reader.job for reader in self.readers)}"

@@ -1,0 +1,192 @@
+"""A graph with jobs in one process: each job a run of its own, batch by batch in turn."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from spillway.backup.keeper import Observer, ignore
+from spillway.clock import Clock
+from spillway.engine.job_logs import JobLogs, LogObserver, unobserved
+from spillway.engine.log_files import LogPlace
+from spillway.engine.outlets import Outlets
+from spillway.engine.stream_log import BYTES_MAX
+from spillway.errors import GraphError, RunError
+from spillway.graph.graph import Graph
+from spillway.local.run import LocalRun
+from spillway.operators.operator import Operator
+from spillway.records.progress import ShardProgress
+from spillway.records.summary import OperatorSummary, summarise
+from spillway.seeds import generator
+from spillway.state.folders import claim, make_temporary
+
+LOGS = "logs"
+
+
+class LocalJobs:
+    """The jobs of a graph being run in this process, as ``LocalRun`` runs a graph.
+
+    Jobs take turns: one batch each, if what it reads is there and its logs have room, in the order in which they read
+    from each other; with a ``seed``, in another order every time. What leaves is the same. ``state`` and ``backups``
+    have a folder for each job. ``log_bytes_max`` is what a stream log may hold before the job that writes it waits.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        state: Path | None = None,
+        backups: str | None = None,
+        batches: Mapping[str, int] | None = None,
+        clock: Clock | None = None,
+        observe: Observer = ignore,
+        observe_logs: LogObserver = unobserved,
+        seed: int | None = None,
+        log_bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self._name = graph.name
+        self._graphs = graph.divided()
+        self._temporary = state is None
+        self.state = make_temporary("local-", graph=graph.name) if state is None else state
+        if state is not None:
+            claim(state, graph=graph.name)
+        self._backups = backups
+        self._clock = clock
+        self._observe = observe
+        self._observe_logs = observe_logs
+        self._random = None if seed is None else generator(seed, "local jobs")
+        self._bytes_max = log_bytes_max
+        self._place = LogPlace(root=self.state / LOGS, run=f"local {graph.name}")
+        self._outlets: dict[str, Outlets] = {}
+        self._past: list[ShardProgress] = []  # of runs that were started again
+        self._runs: dict[str, LocalRun] = {}
+        self._logs: dict[str, JobLogs] = {}
+        for job in self._graphs:
+            self._start(job, (batches or {}).get(job, 0))
+
+    def __enter__(self) -> "LocalJobs":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The names of the jobs, those first that others read from."""
+        return tuple(self._graphs)
+
+    def job(self, name: str) -> LocalRun:
+        """One of them."""
+        if name not in self._runs:
+            raise GraphError(f"Graph {self._name!r} has jobs {', '.join(self._runs)}; there is no {name!r}.")
+        return self._runs[name]
+
+    def logs(self, name: str) -> JobLogs:
+        """What a job reads and writes."""
+        return self._logs[name]
+
+    def run(self) -> None:
+        """All batches that are left."""
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """A turn of every job; false if all are done. A job that raises has its batch before it again."""
+        moved = [self.turn(job) for job in self._turns()]
+        if any(moved):
+            return True
+        if all(self._done(job) for job in self._runs):
+            return False
+        waiting = [f"{stream} of job {job!r}" for job, logs in self._logs.items() for stream in logs.full()]
+        assert waiting, f"graph {self._name!r}: each job waits for what another has not put out"
+        raise RunError(
+            f"Graph {self._name!r}: no job can go on, because stream logs are full: {', '.join(waiting)}. Allow them "
+            f"more with log_bytes_max=."
+        )
+
+    def turn(self, job: str) -> bool:
+        """One batch of one job, if it can; whether it could."""
+        run, logs = self._runs[job], self._logs[job]
+        if self._done(job) or not logs.ready(run.batch) or logs.full():
+            return False
+        run.step()
+        logs.committed(run.batch - 1)
+        if self._done(job):
+            logs.end(run.batch)
+        return True
+
+    def restart(self, job: str) -> None:
+        """Start a job again as another process would, after its own has died: with what it had committed."""
+        run = self._runs[job]
+        self._past += run.records()
+        self._logs[job].close()
+        run.close()
+        self._start(job, run.batch)
+
+    def records(self) -> list[ShardProgress]:
+        """What every shard did in every batch so far."""
+        return [*self._past, *(row for run in self._runs.values() for row in run.records())]
+
+    def progress(self) -> list[OperatorSummary]:
+        """Backups, divergence, failures, per operator."""
+        return summarise(self.records())
+
+    def result(self, sink: str) -> pa.Table:
+        """What a Memory sink was given."""
+        return self._run_of(sink).result(sink)
+
+    def shard(self, operator: str, index: int) -> Operator:
+        """The operator at work on one shard, to look at its state between batches."""
+        return self._run_of(operator).shard(operator, index)
+
+    def close(self) -> None:
+        """Let go of all memory, and remove it if its folder is a temporary one."""
+        for job, run in self._runs.items():
+            self._logs[job].close()
+            run.close()
+        if self._temporary:
+            shutil.rmtree(self.state, ignore_errors=True)
+
+    def _start(self, job: str, batch: int) -> None:
+        graph = self._graphs[job]
+        checked = graph.checked()
+        logs = self._logs[job] = JobLogs(
+            checked, place=self._place, bytes_max=self._bytes_max, observe=self._observe_logs
+        )
+        logs.open()
+        self._outlets.setdefault(job, Outlets(checked, logs))
+        self._runs[job] = LocalRun(
+            graph,
+            state=self.state / job,
+            backups=self._backups,
+            batch=batch,
+            clock=self._clock,
+            observe=self._observe,
+            logs=logs,
+            outlets=self._outlets[job],
+        )
+        if batch > 0:
+            logs.committed(batch - 1)  # which may not have been told before it died
+        if self._done(job):
+            logs.end(batch)
+
+    def _done(self, job: str) -> bool:
+        ended = self._logs[job].ended()
+        run = self._runs[job]
+        return ended is not None and run.batch >= max(ended, run.batches)
+
+    def _turns(self) -> Iterable[str]:
+        jobs = list(self._runs)
+        if self._random is not None:
+            self._random.shuffle(jobs)
+        return jobs
+
+    def _run_of(self, node: str) -> LocalRun:
+        for job, graph in self._graphs.items():
+            if node in graph.nodes:
+                return self._runs[job]
+        raise GraphError(f"Graph {self._name!r} has no {node!r}.")

@@ -1,0 +1,336 @@
+"""The jobs of a graph running on Spark, each a streaming query, and who looks after them.
+
+A thread of its own looks at every job some dozens of times a second. It starts them, one after the other: each has
+Python processes to load, and Spark gives each ten seconds to call back, which is little on a busy machine. It tells the
+logs what was committed, ends a job that has read all there will ever be, says so to those that read from it, and starts
+one that failed again, after a while (see ``engine.supervising``). When it gives one up it stops the others, and what
+stopped that one is raised by ``wait``.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spillway.backup.keeper import Observer
+from spillway.engine.job_logs import LogObserver, unobserved
+from spillway.engine.supervising import RestartRule, Supervision
+from spillway.errors import GraphError, SpillwayError
+from spillway.graph.graph import Graph
+from spillway.operators.operator import Operator
+from spillway.records.progress import ShardProgress
+from spillway.records.restarted import Restarted
+from spillway.records.summary import OperatorSummary, summarise
+from spillway.spark.job import SparkJob, is_frame, spark_job
+from spillway.spark.job_places import JobPlaces
+from spillway.spark.raised import as_ours
+from spillway.spark.running import Run
+
+_LOOK_S = 0.03
+_ROWS_MAX = 100_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Looked:
+    """One job, as the one who looks after it sees it."""
+
+    name: str
+    graph: Graph
+    job: SparkJob
+    supervision: Supervision
+    run: Run | None = None  # None before it was started, and while it is to be started again
+    committed: int = -1  # as far as its logs were told
+    done: bool = False
+    again_at_s: float = 0.0
+    past: list[ShardProgress] = field(default_factory=list)  # of runs that failed
+    states: set[Path] = field(default_factory=set)
+
+
+class JobsRun:
+    """A running graph that was cut into jobs.
+
+    Has what a ``Run`` has where it makes sense for all jobs together; ``job(name)`` is the run of one of them, another
+    one after it was started again.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        spark: SparkSession,
+        *,
+        backups: str | None,
+        state: Path | None,
+        checkpoint: str | None,
+        trigger: Mapping[str, Any] | None,
+        directory: Path | None,
+        observe: Observer,
+        log_bytes_max: int,
+        restart: RestartRule,
+        rebalance: bool = False,
+        only: str | None = None,
+        observe_logs: LogObserver = unobserved,
+    ) -> None:
+        graphs = graph.divided()
+        if only is not None and only not in graphs:
+            raise GraphError(f"Graph {graph.name!r} has jobs {', '.join(graphs)}; there is no {only!r}.")
+        checked = graph.checked()
+        feeds = all(source.feed is not None for source in checked.sources.values())
+        self._bounded = feeds if trigger is None else bool(trigger.get("availableNow") or trigger.get("once"))
+        self._graph = graph
+        self._spark = spark
+        self._backups = backups
+        self._trigger = trigger
+        self._directory = directory
+        self._observe = observe
+        self._rebalance = rebalance
+        self._places = JobPlaces(graph.name, checkpoint=checkpoint, state=state)
+        self._stopping = threading.Event()
+        self._over = threading.Event()
+        self._error: Exception | None = None
+        self._restarts: list[Restarted] = []
+        self._jobs: dict[str, _Looked] = {}
+        self._thread: threading.Thread | None = None
+        context: Any = spark.sparkContext
+        try:
+            for name, part in graphs.items():
+                if only in (None, name):
+                    job = spark_job(
+                        name,
+                        part.checked(),
+                        place=self._places.logs,
+                        checkpoint=self._places.checkpoint(name),
+                        bounded=self._bounded,
+                        one_machine=bool(context._jsc.sc().isLocal()),
+                        bytes_max=log_bytes_max,
+                        observe=observe_logs,
+                    )
+                    self._jobs[name] = _Looked(name=name, graph=part, job=job, supervision=Supervision(restart))
+            for one in self._jobs.values():  # before any is started: what is read goes on, whatever it said before
+                one.job.open()
+            first = next(iter(self._jobs.values()))
+            if self._has_begun(first):
+                self._start(first)
+        except BaseException:
+            self.stop()
+            raise
+        self._thread = InheritableThread(target=self._look_after, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "JobsRun":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The names of the jobs, those first that others read from."""
+        return tuple(self._jobs)
+
+    @property
+    def active(self) -> bool:
+        return not self._over.is_set()
+
+    def job(self, name: str) -> Run | None:
+        """The run of a job; None while it waits to be started again."""
+        return self._job(name).run
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all jobs have ended, at most so long; true if they have. Raises what one was given up for."""
+        if not self._over.wait(timeout_s):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def stop(self) -> None:
+        """Stop all jobs after the batch each has at hand; what is committed stays.
+
+        Memory and checkpoints of a run that was given neither ``checkpoint`` nor ``state`` are removed.
+        """
+        self._stopping.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._stop_all()
+        self._over.set()
+        if self._places.temporary:
+            for one in self._jobs.values():
+                if one.run is not None:
+                    one.run.leave_hosts()
+        self._places.leave([state for one in self._jobs.values() for state in one.states])
+
+    def records(self) -> list[ShardProgress]:
+        """What every shard did in every batch so far (the last 100,000 of each job)."""
+        return [
+            row
+            for one in self._jobs.values()
+            for row in [*one.past, *(one.run.records() if one.run is not None else ())]
+        ]
+
+    def progress(self) -> list[OperatorSummary]:
+        """Backups, divergence, failures, per operator."""
+        return summarise(self.records())
+
+    def restarts(self) -> list[Restarted]:
+        """Each time a job failed and was started again (the last 100,000)."""
+        return list(self._restarts)
+
+    def troubles(self) -> list[str]:
+        """What went wrong and was mended, or cost nothing."""
+        told = [restarted.told() for restarted in self._restarts]
+        for one in self._jobs.values():
+            told += one.job.logs.troubles
+            told += one.run.troubles() if one.run is not None else ()
+        return told
+
+    def waiting(self) -> dict[str, list[str]]:
+        """The jobs that wait because a log is full, and the streams it is of."""
+        full = {name: one.job.logs.full() for name, one in self._jobs.items() if not one.done}
+        return {name: streams for name, streams in full.items() if streams}
+
+    def dropped(self) -> dict[str, int]:
+        """Of streams whose tuples are dropped while their reader is down: how many it has not got."""
+        return {stream: count for one in self._jobs.values() for stream, count in one.job.logs.dropped().items()}
+
+    def result(self, sink: str) -> pa.Table:
+        """What a Memory sink was given."""
+        return self._of_node(sink).job.outlets.result(sink)
+
+    def shard(self, operator: str, index: int) -> Operator:
+        """The operator at work on one shard, to look at its state once its job has ended."""
+        one = self._of_node(operator)
+        if one.run is None:
+            raise GraphError(f"Job {one.name!r} is about to be started again: look when it is over.")
+        return one.run.shard(operator, index)
+
+    def _job(self, name: str) -> _Looked:
+        if name not in self._jobs:
+            raise GraphError(f"Graph {self._graph.name!r} runs jobs {', '.join(self._jobs)} here; not {name!r}.")
+        return self._jobs[name]
+
+    def _of_node(self, node: str) -> _Looked:
+        for one in self._jobs.values():
+            if node in one.graph.nodes:
+                return one
+        raise GraphError(f"Graph {self._graph.name!r} has no {node!r} in jobs {', '.join(self._jobs)}.")
+
+    def _start(self, one: _Looked) -> None:
+        one.run = None
+        one.job.open()
+        one.run = Run(
+            one.graph,
+            self._spark,
+            backups=self._backups,
+            state=self._places.state(one.name),
+            checkpoint=str(self._places.checkpoint(one.name)),
+            trigger=self._trigger_of(one),
+            directory=None if self._directory is None else self._directory / one.name,
+            observe=self._observe,
+            rebalance=self._rebalance,
+            job=one.job,
+        )
+        one.states.add(one.run.state)
+
+    def _trigger_of(self, one: _Looked) -> Mapping[str, Any]:
+        at_once = {"processingTime": "0 seconds"}
+        if any(is_frame(source) for source in one.graph.checked().sources.values()):
+            return self._trigger or at_once
+        # Of what Spark does not divide into batches we know when all was read, and other jobs may have more.
+        return at_once if self._bounded else self._trigger or at_once
+
+    def _look_after(self) -> None:
+        try:
+            while not self._stopping.wait(_LOOK_S):
+                for one in self._jobs.values():
+                    self._look_at(one)
+                if all(one.done for one in self._jobs.values()):
+                    break
+        except Exception as error:
+            self._error = error
+            self._stop_all()
+        finally:
+            self._over.set()
+
+    def _look_at(self, one: _Looked) -> None:
+        if one.done:
+            return
+        try:
+            if one.run is None:
+                if time.monotonic() < one.again_at_s or self._starting() or not self._has_begun(one):
+                    return
+                self._start(one)
+            assert one.run is not None
+            self._tell_logs(one)
+            if one.run.active:
+                if one.job.inputs is None or one.job.inputs.done() != one.committed + 1:
+                    return
+                one.run.query.stop()  # it has read all there will ever be, and all of it counts
+            one.run.wait()
+            self._tell_logs(one)
+            self._end(one)
+        except (PySparkException, Py4JError) as error:
+            self._failed(one, as_ours(error, "Spark stopped the job"))
+        except SpillwayError as error:
+            self._failed(one, error)
+
+    def _has_begun(self, one: _Looked) -> bool:
+        """Whether a job has something to read; one that never will have is done."""
+        if self._places.committed(one.name) >= 0 or one.job.has_begun():
+            return True
+        assert one.job.inputs is not None
+        if one.job.inputs.done() == 0:
+            self._end(one)
+        return False
+
+    def _starting(self) -> bool:
+        """Whether one of the jobs is being started."""
+        runs = [(one, one.run) for one in self._jobs.values() if one.run is not None and not one.done]
+        return any(run.active and not one.job.started() for one, run in runs)
+
+    def _tell_logs(self, one: _Looked) -> None:
+        committed = self._places.committed(one.name)
+        if committed > one.committed:
+            one.job.logs.committed(committed)
+            one.committed = committed
+
+    def _end(self, one: _Looked) -> None:
+        one.job.logs.end(one.committed + 1)
+        one.job.logs.close()
+        one.done = True
+
+    def _failed(self, one: _Looked, error: SpillwayError) -> None:
+        """Have a job started again in a while, or raise what it is given up for."""
+        one.job.logs.close()
+        one.committed = self._places.committed(one.name)
+        wait_s = one.supervision.failed(error, committed=one.committed)
+        if one.run is not None:
+            one.past = [*one.past, *one.run.records()][-_ROWS_MAX:]
+            with suppress(SpillwayError, PySparkException, Py4JError):  # what it failed for is known
+                one.run.wait(0)
+        if wait_s is None or not one.states:  # which could not even be started once
+            raise error
+        one.run, one.again_at_s = None, time.monotonic() + wait_s
+        self._restarts.append(
+            Restarted(job=one.name, committed=one.committed, why=str(error), waited_s=wait_s, time_s=time.time())
+        )
+        del self._restarts[:-_ROWS_MAX]
+
+    def _stop_all(self) -> None:
+        runs: Sequence[_Looked] = list(self._jobs.values())
+        for one in reversed(runs):  # readers first: who writes to them may be waiting for room
+            if one.run is not None:
+                with suppress(PySparkException, Py4JError):  # with the JVM its queries are gone too
+                    one.run.stop()
+            one.job.logs.close()
