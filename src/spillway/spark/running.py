@@ -126,11 +126,10 @@ class Run:
             kept = rescaling.Places(state=self.state, backups=backups, reach=self._reach)
             self.rescaled = self._owners.divided(kept, self._places, batch=batch, rescale=rescale)
             """The operators whose state was divided anew, by this run or one that was killed while it did so."""
-            compiled = self._compile(spark, first_batch=batch)
-            self._compiled = compiled
+            self._compiled = self._compile(spark, first_batch=batch)
             self._batches = Batches(
                 self._graph,
-                compiled,
+                self._compiled,
                 sinks=self._sinks,
                 reports=self._reports,
                 owners=self._owners,
