@@ -34,7 +34,8 @@ class Chapter:
 
 
 _TOP = {
-    "Graphs and runs": "Graph Stream run session session_settings Run LocalRun verify run_jobs JobsRun LocalJobs RestartRule SpillwayError",
+    "Graphs and runs": "Graph Stream run session session_settings Run LocalRun verify SpillwayError",
+    "Jobs": "run_jobs JobsRun LocalJobs RestartRule",
     "Sources and sinks": "Trace Generator files received Sender Parquet Console Memory Discard ForEachBatch",
     "Protections": "Protection Nothing Checkpoint Approximate Exact UpstreamBackup Coordinated Contract Loss",
     "Windows": "Windowing Hopping Sliding Decaying",

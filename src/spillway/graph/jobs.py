@@ -134,7 +134,7 @@ def check_repeatable(graph: CheckedGraph) -> None:
     """
     logs = [name for name, exit in graph.exits.items() if isinstance(exit.sink, LogOutput)]
     for name, source in graph.sources.items():
-        if logs and source.feed is None and source.files is None and source.log is None:
+        if logs and source.by_spark:
             raise GraphError(
                 f"Source {name!r} is a streaming DataFrame, which Spark divides into other batches when it is read "
                 f"again, and stream {logs[0]} goes to other jobs, which would get other tuples. Read files with "

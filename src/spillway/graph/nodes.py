@@ -65,6 +65,11 @@ class Source:
     def log(self) -> LogInput | None:
         return self.data if isinstance(self.data, LogInput) else None
 
+    @property
+    def by_spark(self) -> bool:
+        """Whether it is a streaming DataFrame, which only Spark can read."""
+        return self.feed is None and self.files is None and self.log is None
+
     def now(self) -> Feed | None:
         """What there is to read at this time, as a feed; None if only Spark can read it."""
         return self.feed if self.files is None else self.files.now()

@@ -26,7 +26,7 @@ from spillway.graph.stages import Stage, stages
 from spillway.spark.adding import AddedTask, AddingStage
 from spillway.spark.feed import read_feed
 from spillway.spark.growing import log_beside, read_files
-from spillway.spark.job import SparkJob, is_frame
+from spillway.spark.job import SparkJob
 from spillway.spark.job_source import read_job
 from spillway.spark.leaving import PAYLOAD, PLACE, ROWS, Departure, Destination, ToSinks, ToStage
 from spillway.spark.packed import ReadPiece
@@ -112,7 +112,7 @@ def compile_graph(
         ]
     return CompiledGraph(
         entering=reduce(DataFrame.union, entering),
-        reads_rows=any(is_frame(source) for source in graph.sources.values()),
+        reads_rows=any(source.by_spark for source in graph.sources.values()),
         later=tuple(
             LaterStage(
                 index=stage.index,

@@ -14,7 +14,6 @@ from spillway.engine.outlets import Outlets
 from spillway.engine.taking import Taking
 from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
-from spillway.graph.nodes import Source
 from spillway.spark.growing import log_beside
 from spillway.spark.raised import interruption, written_down
 
@@ -69,7 +68,7 @@ def spark_job(
     """The job ``name``, whose graph this is; ``bounded`` if it ends when all there is was read."""
     found = views(graph, place=place)
     read = forward(graph)
-    frames = [source.name for source in graph.sources.values() if is_frame(source)]
+    frames = [source.name for source in graph.sources.values() if source.by_spark]
     if frames and found:
         raise GraphError(
             f"Job {name!r} reads {frames[0]!r}, a streaming DataFrame, and {next(iter(found))}, a stream of another "
@@ -98,8 +97,3 @@ def spark_job(
     read_of = read_in_step if inputs is None else inputs.read_of
     logs = JobLogs(graph, place=place, bytes_max=bytes_max, read_of=read_of, observe=observe)
     return SparkJob(name=name, logs=logs, outlets=Outlets(graph, logs), inputs=inputs, by_value=not one_machine)
-
-
-def is_frame(source: Source) -> bool:
-    """Whether a source is a streaming DataFrame."""
-    return source.feed is None and source.files is None and source.log is None

@@ -31,7 +31,7 @@ from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.restarted import Restarted
 from spillway.records.summary import OperatorSummary, summarise
-from spillway.spark.job import SparkJob, is_frame, spark_job
+from spillway.spark.job import SparkJob, spark_job
 from spillway.spark.job_places import JobPlaces
 from spillway.spark.raised import as_ours
 from spillway.spark.running import Run
@@ -245,7 +245,7 @@ class JobsRun:
 
     def _trigger_of(self, one: _Looked) -> Mapping[str, Any]:
         at_once = {"processingTime": "0 seconds"}
-        if any(is_frame(source) for source in one.graph.checked().sources.values()):
+        if any(source.by_spark for source in one.graph.checked().sources.values()):
             return self._trigger or at_once
         # Of what Spark does not divide into batches we know when all was read, and other jobs may have more.
         return at_once if self._bounded else self._trigger or at_once

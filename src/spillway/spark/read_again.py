@@ -21,7 +21,7 @@ _FOUND = re.compile("|".join(_ONCE_ONLY))
 
 def check_readable_again(source: Source) -> None:
     """Refuse a source that is known to give its tuples only once."""
-    if source.feed is not None or source.files is not None or source.log is not None:
+    if not source.by_spark:
         return
     found = _FOUND.search(source.data._jdf.queryExecution().analyzed().toString())
     if found:

@@ -166,7 +166,7 @@ def checked(graph: Graph) -> CheckedGraph:
     frozen = graph.checked()
     found: dict[str, Guarantee] = {}
     for name, source in frozen.sources.items():
-        if source.feed is None and source.files is None:
+        if source.by_spark:
             plan = source.data._jdf.queryExecution().analyzed().toString()
             known = [guarantee for format_name, guarantee in _GUARANTEES.items() if format_name in plan]
             if known:
