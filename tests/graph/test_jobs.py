@@ -4,7 +4,7 @@ import pytest
 from tests.graph.declared import SCHEMA, Step, feed
 
 from spillway.errors import GraphError
-from spillway.graph import Discard, Graph
+from spillway.graph import Coordinated, Discard, Graph
 from spillway.graph.growing import Files
 from spillway.graph.jobs import check_repeatable, job_of_nodes
 from spillway.graph.nodes import Edge, Exit, Source, Stream
@@ -164,3 +164,15 @@ def test_drawing_shows_jobs() -> None:
     part = graph.divided()["tail"]
     assert part.draw().splitlines()[:2] == ["line-tail", "a.out  source stream log of line"]
     assert isinstance(part.nodes["a.out"].data, LogInput)  # type: ignore[union-attr]
+
+
+def test_what_goes_back_as_a_whole_is_not_cut() -> None:
+    graph = Graph("line", protect=Coordinated(batches=3))
+    stream = graph.source("in", feed())
+    for name in ("a", "b"):
+        stream = graph.add(Step(name=name, stateful=True), stream)
+    graph.sink("out", stream, Discard())
+    assert list(graph.divided()) == ["line"]
+    graph.job("tail", ["b"])
+    with pytest.raises(GraphError, match="goes back together, and jobs cannot yet"):
+        graph.divided()

@@ -82,6 +82,15 @@ def check_jobs(graph: Drawn) -> None:
             f"{where}: a job has the graph's own name, which is that of whatever is in no job: {', '.join(rest)}. Name "
             f"these too, or call the job otherwise."
         )
+    for name in operators if graph.jobs else ():
+        operator = graph.nodes[name]
+        if not isinstance(operator, Source | Exit) and operator.protect.of_job:
+            # What a job that goes back would read again is acknowledged, and gone, as soon as a batch is done.
+            raise GraphError(
+                f"{where}: operator {name!r} is protected by {operator.protect.describe()}, under which all of a graph "
+                f"goes back together, and jobs cannot yet. Protect operators of a graph with jobs one by one, or cut it "
+                f"into none."
+            )
     waits = _waits(graph.edges, found)
     circle = _circle(waits)
     if circle:
