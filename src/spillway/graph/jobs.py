@@ -88,8 +88,8 @@ def check_jobs(graph: Drawn) -> None:
             # What a job that goes back would read again is acknowledged, and gone, as soon as a batch is done.
             raise GraphError(
                 f"{where}: operator {name!r} is protected by {operator.protect.describe()}, under which all of a graph "
-                f"goes back together, and jobs cannot yet. Protect operators of a graph with jobs one by one, or cut it "
-                f"into none."
+                f"goes back together, and jobs cannot yet. Protect operators of a graph with jobs one by one, or do "
+                f"not cut it."
             )
     waits = _waits(graph.edges, found)
     circle = _circle(waits)
