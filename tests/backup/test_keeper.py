@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.backup.bench import Bench, listing, total
 
-from spillway.backup.keeper import Step
+from spillway.backup.keeper import SHARD_STEPS, Step
 from spillway.backup.reach import NOT_NOTED
 from spillway.errors import BackupError, BoundLostError, StaleAttemptError
 from spillway.files.folders import LocalFolder
@@ -87,7 +87,7 @@ def test_the_record_of_a_backup(tmp_path: Path) -> None:
 # -- version N, or torn: roll back ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [step for step in Step if step is not Step.WRITTEN])  # which no shard sees
+@pytest.mark.parametrize("step", SHARD_STEPS)
 @pytest.mark.parametrize("new_process", [True, False])
 @pytest.mark.parametrize("batch", [0, 2])
 def test_an_attempt_that_died_is_undone_and_run_again(

@@ -102,7 +102,7 @@ def documented() -> list[str]:
 def test_what_documents_tell_people_to_type_is_understood(command: str) -> None:
     words = shlex.split(command.replace("APP", "wordcount"))
     if "--help" not in words:
-        _parser(words).parse_args(["1" if word == "N" else word for word in words])
+        _parser(words).parse_args(["1" if word in ("N", "BATCH") else word for word in words])
 
 
 @pytest.mark.parametrize(

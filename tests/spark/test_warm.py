@@ -22,6 +22,7 @@ NOT_LOADED = {
     "spillway.apps.ticks._normal": "generators run before tasks do",
     "spillway.state.hashing.hash_rows": "checksums of backups, in recovery",
     "spillway.state.hashing._chain_half_words": "keys of narrow integers",
+    "spillway.score.reliability_between._walk": "two outputs compared",
     "spillway.operators.arrival._arrive": "inputs merged in an order of their own",
     "spillway.operators.arrival._delay": "inputs merged in an order of their own",
     "spillway.operators.barrier._meet": "Barrier",
