@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from tests.spark_archive import java_options
 
+import spillway as sw
 from spillway.spark import session
 from spillway.spark.hosts import hosts_seen
 from spillway.spark.pinning import Pins
@@ -27,6 +28,7 @@ from spillway.spark.settings import query_settings, wait_for_hosts
 
 SHARDS = 3
 ROWS = "shard int, at string"
+NUMBERS = pa.schema([pa.field("seq", pa.int64(), nullable=False), ("number", pa.int64())])
 WAIT_S_MAX = 60.0
 
 
@@ -109,6 +111,22 @@ class Asked:
             query.stop()
         return seen
 
+    def speculates(self, folder: str) -> str:
+        """What a run says that would begin in a session whose tasks may be run twice at once."""
+        graph = sw.Graph("speculating")
+        numbers = graph.source("numbers", sw.Generator(make=_numbers, schema=NUMBERS, pieces=1))
+        count = sw.operators.Count("count", key="number", key_type="int64", protect=sw.Nothing())
+        graph.sink("out", graph.add(count, numbers), sw.Memory())
+        settings = self._spark.sparkContext._jsc.sc().conf()  # type: ignore[attr-defined]
+        settings.set("spark.speculation", "true")
+        try:
+            sw.run(graph, self._spark, checkpoint=folder).stop()
+        except RunError as error:
+            return str(error)
+        finally:
+            settings.remove("spark.speculation")
+        return ""
+
     def leaves_frames_alone(self) -> bool:
         frame = self._spark.range(0, 3, 1, 3)
         return self._pins.pinned(frame, [None] * 3) is frame
@@ -118,6 +136,10 @@ class Asked:
         wait_for_hosts(self._spark, seconds=0.1)
         frame = self._spark.range(0, 12, 1, len(places))
         return [row.id for row in self._pins.pinned(frame, places).collect()]
+
+
+def _numbers(piece: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"seq": range(10), "number": range(10)}, schema=NUMBERS)
 
 
 def located(stage: int) -> Any:

@@ -86,6 +86,13 @@ def test_pinned_tasks_stay_where_they_are_wanted(driver: Driver) -> None:
     assert any(batch != WANTED for batch in free), "Spark itself would have kept them there"
 
 
+def test_a_session_whose_tasks_may_run_twice_at_once_is_refused(driver: Driver, tmp_path: Path) -> None:
+    driver.ask("hosts", count=3)
+    said = driver.ask("speculates", folder=str(tmp_path / "checkpoint"))
+    assert said.startswith("This session has spark.speculation=true: Spark would run a task a second time")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_frame_that_is_pinned_has_the_rows_it_had(driver: Driver) -> None:
     assert driver.ask("leaves_frames_alone")
     # A host that is not there is waited for, and then Spark takes another.

@@ -98,14 +98,14 @@ class Batches:
         added_up = self._run_added(frame, batch)
         if not added_up:
             with self._reading.payloads(frame):
-                leaving = self._compiled.leaving(frame, self._owners.pinned, read_apart=self._reading.apart)
+                leaving = self._compiled.later.leaving(frame, self._owners.places, read_apart=self._reading.apart)
                 writing_s = self._sinks.write(leaving, batch=batch)
             self._take_reports(batch, writing_s=writing_s)
         self._choosing.ended(added_up=added_up)
 
     def _run_added(self, frame: DataFrame, batch: int) -> bool:
         """Run a batch whose tuples Spark adds up; false if it is to be run without, and no sink was given anything."""
-        adding = self._compiled.adding
+        adding = self._compiled.later.adding
         if adding is None or not self._choosing.adds_up:
             return False
         if self.query is None:
@@ -123,7 +123,7 @@ class Batches:
             rows = rows_below(self.query, frame.sparkSession, batch=batch)
             with adding_settings(frame.sparkSession), self._reading.payloads(frame):
                 writing_s = self._sinks.write(
-                    self._compiled.leaving_added(rows, self._owners.pinned), batch=batch, check=check
+                    self._compiled.later.leaving_added(rows, self._owners.places), batch=batch, check=check
                 )
         except (InputError, PySparkException) as error:
             # Whatever is wrong with the tuples is said when they come one by one, in the words for that.
@@ -155,10 +155,11 @@ class Batches:
     ) -> None:
         """Note what shards did in a batch that is about to be committed."""
         ranges = tuple(ranges)
-        if self._rewinding is not None:
-            self._rewinding.ran(batch, tuples=sum(part.tuples for part in ranges))
         # A task that was tried again has reported again.
         newest = last_words([row for row in reports if isinstance(row, ShardProgress)])
+        if self._rewinding is not None:
+            saved_bytes = sum(row.backup_bytes for row in newest)
+            self._rewinding.ran(batch, tuples=sum(part.tuples for part in ranges), saved_bytes=saved_bytes)
         self._reach.note(newest, ranges)
         tasks = [row for row in reports if isinstance(row, TaskTimes)]
         self._ran(Ran(batch=batch, rows=newest, tasks=tasks, writing_s=writing_s))

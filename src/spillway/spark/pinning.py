@@ -49,12 +49,15 @@ class Pins:
         """
         if all(place is None for place in places):
             return frame
-        rows = frame._jdf.queryExecution().toRdd()
-        count = rows.getNumPartitions()
-        assert count == len(places), f"{count} partitions, {len(places)} places"
-        united = self._union(self._scala, self._wish(tuple(places)).prepended(rows), count, self._any)
+        united = self.united(frame._jdf.queryExecution().toRdd(), places)
         session: Any = frame.sparkSession
         return DataFrame(session._jsparkSession.internalCreateDataFrame(united, frame._jdf.schema(), False), session)
+
+    def united(self, rows: Any, places: Sequence[str | None]) -> Any:
+        """The same of an RDD of Spark's internal rows; all of its partitions may be left to Spark here, too."""
+        count = rows.getNumPartitions()
+        assert count == len(places), f"{count} partitions, {len(places)} places"
+        return self._union(self._scala, self._wish(tuple(places)).prepended(rows), count, self._any)
 
     def _wish(self, places: tuple[str | None, ...]) -> Any:
         """A sequence of one RDD, which has no rows and would like its partitions to be there."""

@@ -90,13 +90,18 @@ class Reading:
 def read_first(exchanged: DataFrame) -> DataFrame:
     """The same rows; whatever leads up to the exchange that gives them has been run."""
     rows = exchanged._jdf.queryExecution().toRdd()
+    read_exchanged(rows)
+    session: Any = exchanged.sparkSession
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, exchanged._jdf.schema(), False), session)
+
+
+def read_exchanged(rows: Any) -> None:
+    """Run whatever leads up to the exchange that gives an RDD of Spark's: who computes the rows later finds it done."""
     exchange = _exchange_of(rows)
     if exchange is not None:
         rows.context().submitMapStage(exchange).get()
     else:
         rows.isEmpty()  # Spark reads one row, and keeps what had to be exchanged for it
-    session = exchanged.sparkSession
-    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, exchanged._jdf.schema(), False), session)
 
 
 def _exchange_of(rows: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from spillway.errors import RunError
 from spillway.state.folders import default_root, look_at, make_temporary
 
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -115,6 +116,11 @@ FOR_EXECUTORS = {
 _WAIT_FOR_HOST = "spark.locality.wait.node"
 WAIT_FOR_HOST_S = 30.0
 
+# Spark starts a task a second time where the first seems slow, and takes whichever ends first; the other it kills. A
+# task changes its shard's memory in place. The second attempt would undo what the first has done in order to do it
+# again, and be killed in the middle of that; on another host it is refused, and a batch may fail four times only.
+_SPECULATION = "spark.speculation"
+
 _SOCKETS = "sockets-"
 # The system takes names of sockets up to 104 bytes (macOS) or 108; Spark's own part of them is 42.
 _SOCKET_FOLDER_LENGTH_MAX = 60
@@ -168,6 +174,17 @@ def wait_for_hosts(spark: SparkSession, *, seconds: float = WAIT_FOR_HOST_S) -> 
     """
     context: Any = spark.sparkContext
     context._jsc.sc().conf().set(_WAIT_FOR_HOST, f"{round(1000 * seconds)}ms")
+
+
+def refuse_speculation(spark: SparkSession) -> None:
+    """Refuse a session in which two attempts of a task may run at the same time; where Spark is local it never does."""
+    context: Any = spark.sparkContext._jsc
+    given = context.sc().conf().get(_SPECULATION, "false")
+    if given.strip().lower() == "true" and not context.sc().isLocal():
+        raise RunError(
+            f"This session has {_SPECULATION}={given}: Spark would run a task a second time while the first still "
+            f"runs, and both would change the memory of the same shard. Start the session without it."
+        )
 
 
 def missing_settings(found: Mapping[str, str]) -> list[Setting]:
