@@ -26,6 +26,7 @@ class Check:
     holds: bool
     ours: float | str | None
     paper: float | str | None  # None if the paper says nothing of it
+    decides: bool = True  # whether a reproduction in which it does not hold has failed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +41,8 @@ class Reproduction:
 
     @property
     def all_hold(self) -> bool:
-        return all(check.holds for check in self.checks)
+        """Whether all hold that decide."""
+        return all(check.holds for check in self.checks if check.decides)
 
     def add(self, table: str, row: Row) -> None:
         self.tables.setdefault(table, []).append(row)

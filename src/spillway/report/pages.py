@@ -24,9 +24,9 @@ def report_page(path: Path) -> str:
 
             return model_page(path, manifest)
         case "reproduction":
-            from spillway.report.af_page import af_page
+            from spillway.report.reproductions import reproduction_page
 
-            return af_page(path, manifest)
+            return reproduction_page(path, manifest)
         case "bench":
             raise RunError(f"{path} holds a bench, which has no page: spillway bench show {path} tells its figures.")
         case other:
