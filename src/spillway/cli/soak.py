@@ -2,13 +2,12 @@
 
 import argparse
 import itertools
-import signal
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 
 from spillway.cli import soak_protocols
+from spillway.cli.interrupting import interruptible
 from spillway.cli.numbers import count
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.clock import SystemClock
@@ -25,9 +24,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=["protocols"],
-        help="protocols: jobs joined by stream logs, against the rules of their checkpoints; "
-        "else graphs, against the promises of their protections",
+        choices=["protocols", "jobs"],
+        help="protocols: jobs joined by stream logs, against the rules of their checkpoints; jobs: a graph of three, "
+        "each with a driver that is killed, against what an undisturbed run puts out; else graphs, against the "
+        "promises of their protections",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others follow (default: 0)")
     parser.add_argument("--schedules", type=int, help="how many to run (default: as many as the minutes allow)")
@@ -37,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--keep-going", action="store_true", help="collect all broken promises instead of stopping at the first"
     )
 
+    parser.add_argument("--protect", default="exact", help="of jobs: how they are protected (default: exact)")
     parser.add_argument(
         "--histories",
         type=int,
@@ -55,6 +56,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     if options.what == "protocols":
         return soak_protocols.main(options)
+    if options.what == "jobs":
+        from spillway.cli import soak_jobs
+
+        return soak_jobs.main(options)
     if options.histories is not None:
         return _live(options)
     if options.hosts is not None:
@@ -130,7 +135,7 @@ def _break_hosts(options: argparse.Namespace) -> int:
     started_s = clock.monotonic_s()
     totals = HostTotals()
     # An interrupt leaves the world as an error would: the cluster ends, and what was found by then is told.
-    with _interruptible(), suppress(KeyboardInterrupt), World(options.hosts) as world:
+    with interruptible(), suppress(KeyboardInterrupt), World(options.hosts) as world:
         for seed in itertools.count(options.seed):
             verdict = world.live(history(seed, hosts=options.hosts))
             totals.count(verdict)
@@ -160,18 +165,6 @@ def _break_hosts(options: argparse.Namespace) -> int:
             soft_wrap=True,
         )
     return 1 if totals.broken else 0
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Take whatever asks for the end for an interrupt, also where the shell has interrupts ignored."""
-    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in asked}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _print(totals: Totals, elapsed_s: float, *, keep_going: bool) -> None:

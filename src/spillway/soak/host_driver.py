@@ -2,14 +2,10 @@
 
     python -m spillway.soak.host_driver MASTER [JAVA-OPTIONS]
 
-It is a process of its own because it is killed, and because a process has one Spark. Every line is a JSON object, both
-ways. What it tells of a batch it tells when the batch is done, so that it is known also of a driver that was killed.
+It is a process of its own because it is killed, and because a process has one Spark. Lines are those of ``obeying``.
 """
 
-import json
-import queue
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,17 +14,15 @@ from spillway.backup.keeper import Step
 from spillway.errors import SpillwayError
 from spillway.soak.host_graph import host_graph
 from spillway.soak.host_holds import HOLDS, Hold, Holding
+from spillway.soak.obeying import QUICK_JAVA, QUICK_SETTINGS, obey
 from spillway.spark.hosts import hosts_seen
 from spillway.spark.running import Run
 from spillway.spark.settings import session
 from spillway.spark.start import run as start_run
 
 _LOOK_S = 0.05
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS: dict[str, Any] = {
     "spark.executor.memory": "512m",
-    "spark.driver.memory": "1g",
-    "spark.python.daemon.module": "spillway.spark.quick_daemon",
     # A host that is paused is to be noticed soon.
     "spark.executor.heartbeatInterval": "500ms",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "3s",
@@ -131,34 +125,9 @@ class Driver:
 
 def main(master: str, java: str = "") -> None:
     """Do what standard input says until it ends."""
-    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def read() -> None:
-        for line in sys.stdin:
-            asked.put(line)
-        asked.put("")
-
-    threading.Thread(target=read, daemon=True).start()
-    # Executors, and drivers, live for seconds to minutes.
-    java = f"{_QUICK_JAVA} {java}"
+    java = f"{QUICK_JAVA} {java}"
     options = {"spark.executor.extraJavaOptions": java, "spark.driver.extraJavaOptions": java}
-    driver = Driver(session(master=master, **{**_SETTINGS, **options}))
-    _tell({"event": "ready"})
-    while True:
-        try:
-            line = asked.get(block=not driver.running)
-        except queue.Empty:
-            for event in driver.follow():
-                _tell(event)
-            continue
-        if not line:
-            return
-        options = json.loads(line)
-        _tell(getattr(driver, options.pop("what"))(**options))
-
-
-def _tell(event: dict[str, Any]) -> None:
-    print(json.dumps(event), flush=True)
+    obey(Driver(session(master=master, **{**QUICK_SETTINGS, **_SETTINGS, **options})))
 
 
 if __name__ == "__main__":

@@ -101,12 +101,12 @@ def undisturbed(folder: Path, *, batches: int, shards: int = SHARDS) -> Outputs:
     return outputs(out)
 
 
-def outputs(out: Path) -> Outputs:
+def outputs(out: Path, sinks: Sequence[str] = SINKS) -> Outputs:
     """What is in the folders of output: every batch that is there as a whole."""
     import pyarrow.parquet as pq
 
     found: Outputs = {}
-    for sink in SINKS:
+    for sink in sinks:
         batches = {}
         for folder in (out / sink).glob("batch=*"):
             parts = [pq.ParquetFile(path).read() for path in sorted(folder.iterdir())]

@@ -51,9 +51,10 @@ class Holding:
     def __call__(self, step: Step, operator: str, shard: int, batch: int) -> None:
         for number, hold in enumerate(self.holds):
             if hold is not None and hold.meant(step, operator, shard, batch):
-                self._wait(number)
+                self.wait(number)
 
-    def _wait(self, number: int) -> None:
+    def wait(self, number: int) -> None:
+        """Be held, for the fault of this number, until that is over; whoever comes later is not."""
         try:
             # A link, which is there with what it says in one step, or was there before.
             os.symlink(os.environ.get(MEMORY_VARIABLE) or "nowhere", self._reached(number))

@@ -96,7 +96,7 @@ def _of_output(found: Outputs, wanted: Outputs) -> Iterator[str]:
         for batch in sorted(found[sink].keys() & wanted[sink].keys()):
             came, should = found[sink][batch], wanted[sink][batch]
             if came != should:
-                yield f"Output {sink!r}: batch {batch} is another: {_difference(came, should)}."
+                yield f"Output {sink!r}: batch {batch} is another: {difference(came, should)}."
     for batch in sorted(found[NEAR].keys() & wanted[NEAR].keys()):
         yield from _near(batch, found[NEAR][batch], wanted[NEAR][batch])
 
@@ -113,7 +113,8 @@ def _near(batch: int, found: pa.Table, wanted: pa.Table) -> Iterator[str]:
         yield f"Output {NEAR!r}: batch {batch} lacks {missing.max()} of key {keys[missing.argmax()]}, above {THETA:g}."
 
 
-def _difference(found: pa.Table, wanted: pa.Table) -> str:
+def difference(found: pa.Table, wanted: pa.Table) -> str:
+    """How what was put out in a batch is another than it should be, in some words."""
     if found.schema != wanted.schema or found.num_rows != wanted.num_rows:
         return f"{found.num_rows} rows, not {wanted.num_rows}"
     off = np.zeros(wanted.num_rows, bool)

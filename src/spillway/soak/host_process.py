@@ -8,12 +8,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from spillway.state.folders import MEMORY_VARIABLE
 
 _WORDS_MAX = 4_000  # of a driver that ended
+_LOOK_S = 0.01
 
 
 class StuckError(Exception):
@@ -21,13 +24,13 @@ class StuckError(Exception):
 
 
 class DriverProcess:
-    """A driver, by its lines."""
+    """A driver, by its lines: the main of a module."""
 
-    def __init__(self, master: str, *, memory: Path, java: str = "") -> None:
+    def __init__(self, master: str, *, memory: Path, java: str = "", module: str = "spillway.soak.host_driver") -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "spillway.soak.host_driver", master, java],
+            [sys.executable, "-m", module, master, java],
             env={**os.environ, "PYTHONPATH": path, MEMORY_VARIABLE: str(memory)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -65,8 +68,15 @@ class DriverProcess:
 
     def kill(self) -> list[dict[str, Any]]:
         """Kill it and all it started; returns what it had told and nobody has heard yet."""
+        # Its Python workers have a group of their own, and may find out late that nobody listens. Nor are there any
+        # that begin once the driver and its Java are gone, which are of its group.
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        while others := of_session(self._process.pid):
+            for process in others:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(_LOOK_S)
         self._reading.join()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
@@ -87,3 +97,14 @@ class DriverProcess:
     def _last_words(self) -> str:
         self._log.seek(0)
         return f"the driver has ended: {self._log.read()[-_WORDS_MAX:]}"
+
+
+def of_session(leader: int) -> list[int]:
+    """The living processes of a session, by the process that began it."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, _, session = place.read_text().rsplit(")", 1)[1].split()[:4]
+            if int(session) == leader and state not in "ZX":
+                found.append(int(place.parent.name))
+    return found

@@ -21,10 +21,11 @@ from spillway.soak.host_totals import Verdict
 from spillway.spark.standalone import Cluster
 from spillway.state.folders import make_temporary
 
-HISTORY_S_MAX = 240.0
-"""How long a history may take before the run is taken for stuck."""
+SILENCE_S_MAX = 240.0
+"""How long nothing may happen before a run is taken for stuck. All of it takes as long as the machine lets it: a driver
+that is started again, which is seconds, was seen to take two minutes where others worked too."""
 
-_START_S_MAX = 120.0
+_START_S_MAX = 240.0
 _HISTORIES_PER_DRIVER = 25
 _LOOK_S = 0.02
 _SERVERS_END_S = 20.0
@@ -98,13 +99,12 @@ class World:
         life.holding.folder.mkdir(parents=True)
         self._lived += 1
         try:
-            until_s = time.monotonic() + HISTORY_S_MAX
             self._begin(life)
-            self._follow(life, until_s=until_s)
+            self._follow(life)
             if history.rescale is not None and not life.seen.error:
                 life.ended, life.rescaled, life.driver = False, True, life.driver + 1
                 self._begin(life)
-                self._follow(life, until_s=until_s)
+                self._follow(life)
         except StuckError as stuck:
             life.seen.error = life.seen.error or str(stuck)
             self._end_driver()
@@ -161,14 +161,17 @@ class World:
             self._wanted[shards] = undisturbed(self._files / f"undisturbed-{shards}", batches=BATCHES, shards=shards)
         return self._wanted[shards]
 
-    def _follow(self, life: _Life, *, until_s: float) -> None:
+    def _follow(self, life: _Life) -> None:
+        told, heard_s = len(life.told), time.monotonic()
         while not life.ended:
             assert self._driver is not None
             event = self._driver.soon(seconds_max=_LOOK_S)
             if event is not None:
                 self._take(life, event)
-            elif time.monotonic() > until_s:
-                raise StuckError("the run takes too long")
+            if len(life.told) != told:
+                told, heard_s = len(life.told), time.monotonic()
+            elif time.monotonic() > heard_s + SILENCE_S_MAX:
+                raise StuckError(f"nothing has happened for {SILENCE_S_MAX:g} s")
             self._strike_due(life)
             self._bring_back(life)
 
