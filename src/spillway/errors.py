@@ -7,6 +7,7 @@
     │   ├── StateMemoryError     shared memory is full, or its folder cannot be written
     │   ├── StaleAttemptError    an attempt of a batch older than what the shard holds
     │   ├── MemoryLostError      a shard's memory is gone, and its whole job has to go back
+    │   │   └── LogLostError     a stream log is gone that other jobs may need, and the job that wrote it goes back
     │   └── HandOverError        a shard's memory could not be handed over to another host
     ├── BackupError              the backup store cannot do what was asked
     │   ├── BoundLostError       a shard can no longer keep its bound
@@ -82,6 +83,21 @@ class MemoryLostError(StateError):
         self.operator = operator
         self.shard = shard
         self.batch = batch
+
+
+class LogLostError(MemoryLostError):
+    """A stream log is gone with memory, and other jobs may need it: the job that wrote it goes back and does so again.
+
+    >>> print(LogLostError(stream="counts.out", batch=17))
+    stream counts.out: its log is gone, and batch 17 cannot begin before its job is sent back
+    """
+
+    stream: str
+
+    def __init__(self, *, stream: str, batch: int) -> None:
+        super().__init__(operator=stream, shard=-1, batch=batch)
+        self.stream = stream
+        self.args = (f"stream {stream}: its log is gone, and batch {batch} cannot begin before its job is sent back",)
 
 
 class HandOverError(StateError):

@@ -19,6 +19,7 @@ from spillway.graph.protections import (
     JobProtection,
     Nothing,
     Protection,
+    Uncoordinated,
     UpstreamBackup,
 )
 
@@ -50,6 +51,7 @@ PROTECTIONS = [
     Exact(items=True),
     UpstreamBackup(10),
     Coordinated(batches=3),
+    Uncoordinated(batches=3),
 ]
 SHARED = Sharing(shards=2, adding_up=2, downstream_outputs_max=4.0)
 
@@ -94,6 +96,8 @@ def test_what_is_not_declared_has_no_policy(protection: Protection) -> None:
         (Checkpoint(timedelta(seconds=10)), replace(QUIET, since_backup_s=10.0), True),
         (Coordinated(batches=3), replace(BUSY, checkpoint=False), False),
         (Coordinated(batches=3), replace(QUIET, checkpoint=True), True),
+        (Uncoordinated(batches=3), replace(BUSY, checkpoint=False), False),
+        (Uncoordinated(batches=3), replace(QUIET, checkpoint=True), True),
     ],
 )
 def test_when_a_backup_is_due(protection: Protection, batch: Committing, due: bool) -> None:
@@ -115,6 +119,7 @@ def test_a_threshold_is_allowed_only_to_what_allows_a_divergence(protection: Pro
         (Exact(), 0.0),
         (UpstreamBackup(10), 0.0),
         (Coordinated(batches=3), 0.0),
+        (Uncoordinated(batches=3), 0.0),
     ],
     ids=str,
 )

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spillway.engine.log_files import LogPlace
+from spillway.engine.log_mail import KEPT_MAX
 from spillway.engine.ordering import in_order, same
 from spillway.engine.stream_log import LogView, LogWriter
 from spillway.errors import RunError, StateError, StateMemoryError
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
+from spillway.protocols import Request
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("word", pa.string())])
 
@@ -197,13 +200,53 @@ def test_memory_that_is_full_is_a_sentence_and_leaves_the_log_whole(
     assert seqs(view(tmp_path), 1) == [2]
 
 
-def test_requests_are_known_by_their_identifier_and_stand_at_a_batch(tmp_path: Path) -> None:
+def test_requests_and_extensions_are_there_once_and_the_newest_stay(tmp_path: Path) -> None:
     mail = writer(tmp_path).mail
-    mail.request("a", 3)
-    mail.request("a", 4)
-    mail.request("b", 5)
-    assert [(one.identifier, one.batch) for one in view(tmp_path).mail.requests()] == [("a", 3), ("b", 5)]
-    assert [one.identifier for one in mail.requests(before=4)] == ["a"]
+    for batch in (3, 3, 5):
+        asked = Request(stream="p's", position=batch, checkpoint=batch - 1, waiting={"p": 2}, extensible=True)
+        mail.request("r", asked)
+        mail.ask_extension("r", position=batch, checkpoint=9)
+    found = view(tmp_path).mail.requests("r", stream="mine")
+    assert [(one.stream, one.position, one.checkpoint) for one in found] == [("mine", 3, 2), ("mine", 5, 4)]
+    assert found[0].waiting == {"p": 2} and found[0].extensible
+    extensions = mail.extensions("r", stream="p's")
+    assert [(one.stream, one.position, one.checkpoint) for one in extensions] == [("p's", 3, 9), ("p's", 5, 9)]
+    assert mail.requests("other", stream="s") == [] and mail.extensions("other", stream="s") == []
+    for batch in range(100):
+        mail.ask_extension("r", position=batch, checkpoint=10)
+    assert len(mail.extensions("r", stream="s")) == KEPT_MAX
+    assert mail.extensions("r", stream="s")[-1].position == 99
+
+
+def test_an_acknowledgement_brings_what_checkpoints_weigh(tmp_path: Path) -> None:
+    log, reads = writer(tmp_path), view(tmp_path)
+    assert log.mail.load("r") == {}
+    reads.acknowledge(3, {"r": 100})
+    reads.acknowledge(2, {"r": 100})
+    assert (log.mail.acknowledged("r"), log.mail.load("r")) == (3, {"r": 100})
+
+
+def test_a_log_that_is_gone_begins_anew_where_it_was(tmp_path: Path) -> None:
+    log = writer(tmp_path)
+    for batch in range(5):
+        log.append(batch, table(batch, 10 + batch))
+    assert not log.has_lost(4) and log.has_lost(5)
+    kept, position = log.kept(2, 4), log.position_after(3)
+    assert (len(kept), position) == (2, 8)
+    shutil.rmtree(tmp_path / "a.out")
+    assert log.has_lost(0)
+    log.begin_at(4, position=position, kept=kept)
+    reads = view(tmp_path)
+    assert [seqs(reads, batch) for batch in (2, 3)] == [[2, 12], [3, 13]] and not reads.has(4)
+    with pytest.raises(StateError, match="begins with batch 2"):
+        reads.has(1)
+    log.append(4, table(4))
+    assert [(one.batch, one.position) for one in reads.held().batches] == [(2, 4), (3, 6), (4, 8)]
+    shutil.rmtree(tmp_path / "a.out")
+    log.begin_at(4, position=8, kept={})
+    assert (log.held().next, log.held().position, reads.has(4)) == (4, 8, False)
+    with pytest.raises(StateError, match="what is between was lost"):
+        log.append(5, table(5))
 
 
 @settings(max_examples=40)

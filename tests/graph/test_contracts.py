@@ -19,6 +19,7 @@ from spillway.graph import (
     Memory,
     Nothing,
     Protection,
+    Uncoordinated,
     UpstreamBackup,
 )
 from spillway.graph.contracts import Guarantee
@@ -34,6 +35,7 @@ EVERY = [
     (Exact(), True),
     (UpstreamBackup(every=10), True),
     (Coordinated(batches=3), True),
+    (Uncoordinated(batches=3), True),
 ]
 
 

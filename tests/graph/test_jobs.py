@@ -1,14 +1,17 @@
 """Graphs cut into jobs: who belongs where, what is refused, and what each part is."""
 
+from typing import Any
+
 import pytest
 from tests.graph.declared import SCHEMA, Step, feed
 
 from spillway.errors import GraphError
-from spillway.graph import Coordinated, Discard, Graph
+from spillway.graph import Coordinated, Discard, Exact, Graph, Nothing, Protection, Uncoordinated
 from spillway.graph.growing import Files
 from spillway.graph.jobs import check_repeatable, job_of_nodes
 from spillway.graph.nodes import Edge, Exit, Source, Stream
 from spillway.graph.stream_logs import LogInput, LogOutput
+from spillway.operators import Count
 
 
 def line(*names: str) -> Graph:
@@ -166,13 +169,47 @@ def test_drawing_shows_jobs() -> None:
     assert isinstance(part.nodes["a.out"].data, LogInput)  # type: ignore[union-attr]
 
 
-def test_what_goes_back_as_a_whole_is_not_cut() -> None:
-    graph = Graph("line", protect=Coordinated(batches=3))
+def whole(protect: Protection | None, of_job: Protection | None = None, **options: Any) -> Graph:
+    graph = Graph("line", protect=protect)
     stream = graph.source("in", feed())
     for name in ("a", "b"):
         stream = graph.add(Step(name=name, stateful=True), stream)
     graph.sink("out", stream, Discard())
-    assert list(graph.divided()) == ["line"]
+    graph.job("tail", ["b"], protect=of_job, **options)
+    return graph
+
+
+def test_a_job_is_protected_by_what_was_said_of_it_or_of_the_graph() -> None:
+    often, seldom = Coordinated(batches=3), Uncoordinated(batches=30)
+    parts = whole(often, seldom).divided()
+    assert [parts[job].protect for job in ("line", "tail")] == [often, seldom]
+    assert [parts[job].checked().operators[name].protect for job, name in (("line", "a"), ("tail", "b"))] == [
+        often,
+        seldom,
+    ]
+    early = Graph("line", protect=often)
+    early.job("tail", ["b"], protect=seldom)  # before there is such an operator
+    stream = early.add(Step(name="a", stateful=True), early.source("in", feed()))
+    early.sink("out", early.add(Step(name="b", stateful=True), stream), Discard())
+    assert early.checked().operators["b"].protect == seldom
+
+
+@pytest.mark.parametrize("protect", [None, Exact()])
+def test_jobs_of_which_some_go_back_and_some_do_not_are_refused(protect: Protection | None) -> None:
+    said = r"job 'tail' is protected by Coordinated\(every 3 batches\), under which it goes back .* and line is not"
+    with pytest.raises(GraphError, match=said):
+        whole(protect, Coordinated(batches=3)).divided()
+
+
+def test_an_operator_with_a_protection_of_its_own_in_a_job_that_goes_back_is_refused() -> None:
+    graph = Graph("line", protect=Coordinated(batches=3))
+    stream = graph.add(Count("a", key="k", protect=None), graph.source("in", feed()))
+    graph.sink("out", graph.add(Count("b", key="k", count_as="times", protect=Nothing()), stream), Discard())
     graph.job("tail", ["b"])
-    with pytest.raises(GraphError, match="goes back together, and jobs cannot yet"):
+    with pytest.raises(GraphError, match=r"job 'tail' is protected by Coordinated.* operator 'b' names Nothing"):
         graph.divided()
+
+
+def test_what_is_dropped_cannot_be_lossless() -> None:
+    with pytest.raises(GraphError, match=r"job 'tail' drops a\.out while it is down, and is protected by Coordinated"):
+        whole(Coordinated(batches=3), drops=[Stream("a", "out")]).divided()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,17 +17,22 @@ from spillway.graph.graph import Graph
 from spillway.graph.nodes import Stream
 from spillway.local.jobs import LocalJobs
 
+# To which every job comes; to the others only one that is protected as a whole.
+STEPS = (LogStep.APPENDING, LogStep.APPENDED, LogStep.READ, LogStep.ACKNOWLEDGED)
 NOTHING = sw.Nothing()  # memory lives as long as the machine, whoever dies
 
 
-def feed() -> sw.Generator:
-    return sw.Generator(make=make, schema=SCHEMA, pieces=8)
+PIECES = 8
 
 
-def line(protect: sw.Protection = NOTHING) -> Graph:
+def feed(pieces: int = PIECES) -> sw.Generator:
+    return sw.Generator(make=make, schema=SCHEMA, pieces=pieces)
+
+
+def line(protect: sw.Protection = NOTHING, pieces: int = PIECES) -> Graph:
     """One job after the other."""
     graph = sw.Graph("line")
-    counts = graph.add(sw.operators.Count("counts", key="key", protect=protect), graph.source("in", feed()))
+    counts = graph.add(sw.operators.Count("counts", key="key", protect=protect), graph.source("in", feed(pieces)))
     some = graph.add(sw.operators.Where("some", sw.field("count") > 3), counts)
     times = graph.add(sw.operators.Count("times", key="key", count_as="times", protect=protect), some)
     graph.sink("out", times, sw.Memory())
@@ -36,13 +42,13 @@ def line(protect: sw.Protection = NOTHING) -> Graph:
     return graph
 
 
-def fork(protect: sw.Protection = NOTHING) -> Graph:
+def fork(protect: sw.Protection = NOTHING, pieces: int = PIECES) -> Graph:
     """Two ways that meet again, and a source of its own where they do."""
     graph = sw.Graph("fork")
-    counts = graph.add(sw.operators.Count("counts", key="key", protect=protect), graph.source("in", feed()))
+    counts = graph.add(sw.operators.Count("counts", key="key", protect=protect), graph.source("in", feed(pieces)))
     few = graph.add(sw.operators.Where("few", sw.field("count") <= 5), counts)
     many = graph.add(sw.operators.Where("many", sw.field("count") > 5), counts)
-    shorter = sw.Generator(make=make, schema=SCHEMA, pieces=5)
+    shorter = sw.Generator(make=make, schema=SCHEMA, pieces=pieces - 3)
     raw = graph.add(sw.operators.Count("raw", key="key", protect=protect), graph.source("shorter", shorter))
     both = graph.add(sw.operators.Union("both"), graph.add(sw.operators.Union("ways"), few, many), raw)
     graph.sink(
@@ -54,14 +60,23 @@ def fork(protect: sw.Protection = NOTHING) -> Graph:
     return graph
 
 
-def loop(protect: sw.Protection = NOTHING) -> Graph:
+def loop(protect: sw.Protection = NOTHING, pieces: int = PIECES) -> Graph:
     """Feedback from a job to the one before."""
     graph = sw.Graph("loop")
-    averaged = graph.add(Average("average", shards=2, protect=protect), graph.source("in", feed()))
+    averaged = graph.add(Average("average", shards=2, protect=protect), graph.source("in", feed(pieces)))
     highest = graph.add(Highest("highest", protect=protect), averaged)
     graph.connect(highest, "average", "back", feedback=True)
     graph.sink("out", highest, sw.Memory())
     graph.job("back", ["highest"])
+    return graph
+
+
+def dropping() -> Graph:
+    """What comes while the second job is down it does not get."""
+    graph = sw.Graph("dropping")
+    graph.sink("out", graph.add(sw.operators.Select("all", ["key"]), graph.source("in", feed())), sw.Memory())
+    graph.job("after", ["all"], drops=[Stream("in", "out")])
+    graph.job("reading", ["in"])
     return graph
 
 
@@ -79,9 +94,9 @@ GRAPHS = [line, fork, loop, windows]
 
 
 @cache
-def as_one(graph: Callable[[], Graph]) -> dict[str, pa.Table]:
-    drawn = graph()
-    with sw.LocalRun(drawn, backups=f"memory://one-{drawn.name}") as run:
+def as_one(graph: Callable[..., Graph], **options: Any) -> dict[str, pa.Table]:
+    drawn = graph(**options)
+    with sw.LocalRun(drawn, backups=f"memory://one-{drawn.name}-{options}") as run:
         run.run()
         return {sink: in_order(run.result(sink)) for sink in memory_sinks(drawn)}
 
@@ -104,7 +119,7 @@ def test_jobs_give_what_the_graph_gives_as_one(graph: Callable[[], Graph], seed:
                 assert len(writer.held().batches) == 1 or graph is loop
 
 
-@pytest.mark.parametrize("step", LogStep)
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_job_that_dies_at_its_logs_leaves_no_trace(graph: Callable[[], Graph], step: LogStep, tmp_path: Path) -> None:
     """Every job is ended at this step of every third batch, and started again."""
@@ -168,20 +183,13 @@ def test_jobs_that_hold_each_other_up_say_so(tmp_path: Path) -> None:
     drawn = line()
     with LocalJobs(drawn, backups=str(tmp_path), log_bytes_max=1_000) as jobs:
         for job in jobs.jobs[1:]:
-            jobs.logs(job)._acknowledges = False
+            jobs.logs(job)._goes_back = True  # and so acknowledges nothing
         with pytest.raises(RunError, match=r"stream logs are full: counts\.out of job 'line', some"):
             jobs.run()
 
 
 def test_what_comes_while_a_job_is_down_is_dropped_if_it_says_so(tmp_path: Path) -> None:
-    def drawn() -> Graph:
-        graph = sw.Graph("dropping")
-        graph.sink("out", graph.add(sw.operators.Select("all", ["key"]), graph.source("in", feed())), sw.Memory())
-        graph.job("after", ["all"], drops=[Stream("in", "out")])
-        graph.job("reading", ["in"])
-        return graph
-
-    with LocalJobs(drawn(), backups=str(tmp_path)) as jobs:
+    with LocalJobs(dropping(), backups=str(tmp_path)) as jobs:
         for turn in range(6):
             jobs.turn("reading")
             if turn == 2:
@@ -190,8 +198,46 @@ def test_what_comes_while_a_job_is_down_is_dropped_if_it_says_so(tmp_path: Path)
                 jobs.restart("after")
         jobs.run()
         got = jobs.result("out")["seq"].to_pylist()
-        assert got == [seq for seq in range(8 * 60) if not 3 * 60 <= seq < 5 * 60]
+        assert got == [seq for seq in range(PIECES * 60) if not 3 * 60 <= seq < 5 * 60]
         assert jobs.logs("after").dropped() == {"in.out": 120}
+
+
+def test_what_was_dropped_at_the_beginning_of_a_log_is_not_missed(tmp_path: Path) -> None:
+    """Nobody needs it, so it is gone when its reader comes."""
+    with LocalJobs(dropping(), backups=str(tmp_path)) as jobs:
+        jobs.logs("after").close()
+        for _ in range(3):
+            jobs.turn("reading")
+        jobs.restart("after")
+        jobs.run()
+        assert jobs.result("out")["seq"].to_pylist() == [*range(3 * 60, PIECES * 60)]
+        assert jobs.logs("after").dropped() == {"in.out": 180}
+
+
+def test_a_job_says_what_it_waits_for(tmp_path: Path) -> None:
+    with LocalJobs(loop(pieces=3), backups=str(tmp_path)) as jobs:
+        first, back = jobs.logs("loop"), jobs.logs("back")
+        assert (first.wanting(-1), back.wanting(-1)) == ({}, {"average.out": "loop"})
+        jobs.turn("loop")
+        assert (first.wanting(0), back.wanting(-1)) == ({"highest.out": "back"}, {})  # what is fed back comes later
+        jobs.turn("back")
+        assert (first.wanting(0), back.wanting(0)) == ({}, {"average.out": "loop"})
+        jobs.run()
+        assert (first.wanting(2), back.wanting(2)) == ({}, {})
+        for path in (jobs.state / "logs" / "average.out").glob("batch-*"):
+            path.unlink()
+        (jobs.state / "logs" / "average.out" / "end.json").unlink()
+        assert back.wanting(1) == {"average.out": "loop"}
+
+
+def test_a_job_that_takes_what_comes_waits_for_all_of_it_only(tmp_path: Path) -> None:
+    with LocalJobs(fork(), backups=str(tmp_path)) as jobs:
+        meet = jobs.logs("meet")
+        assert meet.wanting(-1, in_step=False) == {"few.out": "low", "many.out": "high"}
+        for job in ("fork", "low"):
+            jobs.turn(job)
+        assert meet.wanting(-1, in_step=False) == {}
+        assert meet.wanting(-1) == {"many.out": "high"}
 
 
 def test_logs_lost_before_they_were_read_are_told(tmp_path: Path) -> None:

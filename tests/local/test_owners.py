@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,9 +12,15 @@ import pyarrow as pa
 import pytest
 
 import spillway as sw
+from spillway.backup.orders import NO_ORDERS, Orders
+from spillway.clock import SystemClock
+from spillway.engine.coordinating import Coordination
 from spillway.engine.epochs import backup_folder, items_folder, shard_folder
+from spillway.engine.job_logs import JobLogs
+from spillway.engine.log_files import LogPlace
 from spillway.engine.opened import OpenOperator
-from spillway.errors import StateError
+from spillway.errors import MemoryLostError, StaleAttemptError, StateError
+from spillway.graph.nodes import Stream
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator
 
@@ -35,6 +41,14 @@ def rows(piece: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([np.arange(TUPLES * piece, TUPLES * (piece + 1)), keys], schema=SCHEMA)
 
 
+def together(protect: sw.Coordinated) -> sw.Graph:
+    """The same, of which all shards are saved at the same batches and go back together."""
+    drawn = sw.Graph("owned", shards=SHARDS, protect=protect)
+    source = drawn.source("in", sw.Generator(make=rows, schema=SCHEMA, pieces=BATCHES))
+    drawn.sink("all_out", drawn.add(sw.operators.Count("all", key="k", key_type="int64"), source), sw.Memory())
+    return drawn
+
+
 def graph(*protections: str) -> sw.Graph:
     drawn = sw.Graph("owned", shards=SHARDS)
     source = drawn.source("in", sw.Generator(make=rows, schema=SCHEMA, pieces=BATCHES))
@@ -47,14 +61,14 @@ def graph(*protections: str) -> sw.Graph:
 class OwnedRun(LocalRun):
     """A run whose shards have owners: a folder of memory and an epoch each, which a test changes between batches."""
 
-    def __init__(self, drawn: sw.Graph, folder: Path) -> None:
+    def __init__(self, drawn: sw.Graph, folder: Path, **options: Any) -> None:
         self.folder = folder
         self.owners: dict[tuple[str, int], tuple[str, int]] = {}
-        super().__init__(drawn, state=folder / "first", backups=str(folder / "backups"))
+        super().__init__(drawn, state=folder / "first", backups=str(folder / "backups"), **options)
 
     def memory(self, operator: str, shard: int) -> Path:
         host, epoch = self.owner(operator, shard)
-        return shard_folder(self.folder / host, "owned", operator, shard, epoch=epoch)
+        return shard_folder(self.folder / host, self._graph.name, operator, shard, epoch=epoch)
 
     def owner(self, operator: str, shard: int) -> tuple[str, int]:
         return self.owners.get((operator, shard), ("first", 0))
@@ -108,10 +122,10 @@ def right() -> dict[int, int]:
         return final(run, "nothing")
 
 
-def wake(forgotten: OpenOperator, batch: int) -> None:
+def wake(forgotten: OpenOperator, batch: int, orders: Orders = NO_ORDERS) -> None:
     """A task of an older epoch applies a batch, with tuples that nobody else has, as far as it gets."""
     with forgotten.shard.lock():
-        forgotten.keeper.begin(batch)
+        forgotten.keeper.begin(batch, orders)
         forgotten.operator.counts.add(pa.array([1], pa.int64()), np.array([1_000]))  # type: ignore[attr-defined]
         forgotten.keeper.commit(seq=None, tuples=1)
 
@@ -204,6 +218,131 @@ def test_whatever_happens_to_owners_promises_are_kept(tmp_path: Path, right: dic
         assert final(run, "exact") == final(run, "upstream") == right
         found = final(run, "approximate")
         assert all(0 <= right[key] - found[key] <= THETA for key in right)
+
+
+def lose(run: OwnedRun, operator: str, shard: int) -> None:
+    run._open.pop((operator, shard), None)
+    shutil.rmtree(run.memory(operator, shard), ignore_errors=True)
+
+
+@pytest.mark.parametrize("done", [1, 3, 4, 5, 6])  # batches before the hand-over: before, at, behind checkpoints
+def test_a_job_goes_back_to_its_checkpoint_after_a_hand_over_too(
+    tmp_path: Path, right: dict[int, int], done: int
+) -> None:
+    with OwnedRun(together(sw.Coordinated(batches=3)), tmp_path) as run:
+        for _ in range(done):
+            run.step()
+        run.take_over("all", 1, "second", hand_over=True)
+        run.step()
+        lose(run, "all", 1)
+        run.step()
+        assert [rewound.to for rewound in run.rewinds()] == ([] if done == 5 else [done // 3 * 3 - 1])
+        assert {row.damage for row in run.records()} == {""}
+        run.run()
+        assert final(run, "all") == right
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_what_an_older_epoch_does_to_a_checkpoint_is_not_gone_back_to(
+    tmp_path: Path, right: dict[int, int], lost: int
+) -> None:
+    with OwnedRun(together(sw.Coordinated(batches=2)), tmp_path) as run:
+        for _ in range(4):
+            run.step()  # the last of them is a checkpoint
+        forgotten = run.take_over("all", 1, "second", hand_over=True)
+        run.step()
+        wake(forgotten, 3, Orders(checkpoint=True))
+        run._open.pop(("all", 1))  # so that nothing is known but what is in memory and in the backups
+        lose(run, "all", lost)
+        run.step()
+        assert [rewound.to for rewound in run.rewinds()] == [3]
+        lose(run, "all", 1)
+        run.run()
+        assert final(run, "all") == right
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_happens_to_owners_a_job_that_goes_back_is_exact(
+    tmp_path: Path, right: dict[int, int], seed: int
+) -> None:
+    random = Random(seed)
+    with OwnedRun(together(sw.Coordinated(batches=1 + seed % 4)), tmp_path) as run:
+        asleep: list[Any] = []
+        while run.batch < BATCHES:
+            shard, host = random.randrange(SHARDS), random.choice(["first", "second", "third"])
+            at = random.randrange(8)
+            if at == 3:
+                lose(run, "all", shard)
+            elif at == 2 or (at < 2 and run.batch):
+                batch = run.batch - random.randrange(2)  # the one it is given up in, or the one before, tried again
+                forgotten = run.take_over("all", shard, host, hand_over=at < 2)
+                asleep.append((forgotten, shard, batch, len(run.rewinds())))
+            run.step()
+            if asleep and random.random() < 0.7:
+                forgotten, shard, batch, rewinds = asleep.pop(random.randrange(len(asleep)))
+                taken_over = backup_folder(shard, shards=SHARDS, epoch=run.owner("all", shard)[1]) in run.backups("all")
+                if taken_over and forgotten.shard.current() and forgotten.shard.version in (batch - 1, batch):
+                    with suppress(StaleAttemptError, MemoryLostError):
+                        wake(forgotten, batch, Orders(checkpoint=random.random() < 0.7, rewinds=rewinds))
+        assert final(run, "all") == right
+
+
+@pytest.mark.parametrize("saved", [4, 5])
+def test_a_checkpoint_that_one_shard_made_and_that_never_counted_holds_up_nobody(
+    tmp_path: Path, right: dict[int, int], saved: int
+) -> None:
+    """Its host is lost, with all memory, when its backup is durable and the batch is not done."""
+    with OwnedRun(together(sw.Coordinated(batches=3)), tmp_path) as run:
+        for _ in range(saved):
+            run.step()
+        lost = run.take_over("all", 1, "second", hand_over=False)
+        wake(lost, saved, Orders(checkpoint=True))
+        run.run()
+        assert [rewound.to for rewound in run.rewinds()] == [2]
+        assert final(run, "all") == right
+
+
+@pytest.mark.parametrize("hand_over", [True, False])
+def test_a_job_among_others_has_what_it_goes_back_to_after_a_new_owner_too(
+    tmp_path: Path, right: dict[int, int], hand_over: bool
+) -> None:
+    """The newest backups of its shards are of checkpoints that do not count yet."""
+    protect = sw.Coordinated(batches=2)
+    drawn = together(protect)
+    again = drawn.add(sw.operators.Count("again", key="k", key_type="int64"), Stream("all", "out"))
+    drawn.sink("out", again, sw.Memory())
+    drawn.job("tail", ["again"])
+    parts = drawn.divided()
+
+    def of_job(name: str) -> dict[str, Any]:
+        graph = parts[name].checked()
+        logs = JobLogs(graph, place=LogPlace(root=tmp_path / "logs", run="1"), goes_back=True)
+        logs.open()
+        backups, clock = str(tmp_path / "backups"), SystemClock()
+        made = Coordination(graph, job=name, protection=protect, logs=logs, backups=backups, clock=clock)
+        return {"logs": logs, "coordination": made}
+
+    first, last = of_job("owned"), of_job("tail")
+    with (
+        OwnedRun(parts["owned"], tmp_path, **first) as run,
+        LocalRun(parts["tail"], state=tmp_path / "tail", backups=str(tmp_path / "backups"), **last) as tail,
+    ):
+        for _ in range(3):
+            run.step()
+        for _ in range(3):
+            tail.step()
+        run.hear(held_up=False)
+        for _ in range(3):
+            run.step()
+        assert first["coordination"].permanent == 1 and run.batch == 6  # batches 3 and 5 are saved, and do not count
+        run.take_over("all", 1, "second", hand_over=hand_over)
+        run.step()
+        lose(run, "all", 1)
+        run.step()
+        assert [rewound.to for rewound in run.rewinds()] == [1]
+        while run.step():
+            tail.step()
+        assert final(run, "all") == right
 
 
 def test_backups_of_shards_that_have_moved_are_refused_where_nobody_knows_whereto(tmp_path: Path) -> None:

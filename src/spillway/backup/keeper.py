@@ -33,7 +33,8 @@ the backup of the very batch before the one that begins. If there is none, nothi
 sends the job back, and says so with every batch from then on. Memory that does not know of that yet goes back first, in
 place where it can. Memory that knows of more than the task does makes the task a leftover. What such a shard finds
 missing among its backups is made good by the next checkpoint; a backup of its own at another batch would help nobody,
-and push out those that count.
+and push out those that count. So if its memory was handed over, it writes no backup of what it is now but has that of
+the last checkpoint copied into its own epoch, again before any tuple is applied.
 """
 
 from collections.abc import Callable
@@ -152,7 +153,7 @@ class Keeper:
         if shard.version != batch - 1:
             if together and not self._recovery.has_backup_of(batch - 1):
                 raise MemoryLostError(operator=self._promise.operator, shard=self._promise.shard, batch=batch)
-            self._loss = self._recovery.recover(batch, self._reached())
+            self._loss = self._recovery.recover(batch, self._reached(), needed=orders.needed)
             self._recover_s = self._clock.monotonic_s() - self._began_s
         elif shard.version == NONE:
             self._recovery.be_born(batch)
@@ -213,7 +214,11 @@ class Keeper:
         if saving is not None and due:
             self._step(Step.BACKING_UP)
             record = saving.save_batch(
-                self._batch, divergence=divergence, allowed=allowed, tuples_per_s=tuples / max(process_s, 1e-9)
+                self._batch,
+                divergence=divergence,
+                allowed=allowed,
+                tuples_per_s=tuples / max(process_s, 1e-9),
+                needed=self._orders.needed,
             )
             backup_bytes, backup_chunks = record.bytes, record.chunks
             if record.fresh:
@@ -296,14 +301,15 @@ class Keeper:
                 lacking = saving.store.lacking(
                     batch=shard.version, after=shard.staged if staged else shard.backup_version
                 )
+        together = self._promise.policy.goes_back_with_job
         if staged:
             shard.promote()
-            if self._promise.policy.goes_back_with_job and self._predecessors.exist():
+            if together and not lacking and self._predecessors.exist():
                 self._recovery.taken_over()
-        if saving is not None and lacking and self._promise.policy.goes_back_with_job:
+        if saving is not None and lacking and together:
             if self._predecessors.exist():
-                self._recovery.inherit()
-            else:
+                lacking = self._recovery.inherit(needed=self._orders.needed)  # memory was handed over
+            if lacking:
                 self._mended = f"{lacking}; until the next checkpoint, losing memory would be losing state"
         elif saving is not None and lacking:
             with saving.at_stake("writing its backups anew"):

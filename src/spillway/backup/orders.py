@@ -12,6 +12,7 @@ class Orders:
     checkpoint: bool = False  # all shards save this batch
     rewinds: int = 0  # how often the job was sent back
     rewound_to: int = NONE  # the last batch that counted then
+    needed: int = NONE  # the oldest batch that it may be sent back to: backups of it, and of later ones, stay
 
 
 NO_ORDERS = Orders()

@@ -6,7 +6,7 @@ nothing but the attempt.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from spillway.backup.hooks import StateHooks
@@ -53,8 +53,11 @@ class Recovery:
             version=batch - 1, backup_version=NONE, failures=failures, time_s=self._clock.monotonic_s()
         )
 
-    def recover(self, batch: int, reached: Reached = NOT_NOTED) -> Loss:
-        """Be at the batch before ``batch``, as near as backups and items bring it."""
+    def recover(self, batch: int, reached: Reached = NOT_NOTED, *, needed: int = NONE) -> Loss:
+        """Be at the batch before ``batch``, as near as backups and items bring it.
+
+        ``needed`` is the batch that its job would go back to, if it would: what an earlier owner saved of it is kept.
+        """
         shard, saving = self._shard, self._saving
         restored, failures, inherited = Restored(record=None), reached.failures + 1, None
         if saving is not None:
@@ -91,7 +94,12 @@ class Recovery:
             # What is in memory now is no longer what the damaged files say, or what is said under an older epoch may
             # be changed by others: start from a backup that is, and is our own.
             with saving.at_stake("backing up what was recovered"):
-                saving.save_anew(batch - 1, failures=failures_in_backup, damage=loss.damage)
+                if self._promise.policy.goes_back_with_job and inherited is not None:
+                    wrong = self._copy_inherited({needed, batch - 1})
+                    if wrong:
+                        raise self._lost(f"{wrong}, and its job may have to go back there. Put back what is missing.")
+                else:
+                    saving.save_anew(batch - 1, failures=failures_in_backup, damage=loss.damage)
             backup_version = batch - 1
             self.taken_over()
         # What a failure in a sliding window is felt from is known when the next tuple comes.
@@ -148,6 +156,11 @@ class Recovery:
                 inherited = self._inherited(saving, batch + 1)
                 restored = saving.store.load(batch_max=batch) if inherited is None else inherited.restored
             self._check_whole(restored)
+            if inherited is not None:
+                # The next checkpoint will be the own epoch's, and may not count before its job has to go back again.
+                with saving.at_stake("taking over its last checkpoint"):
+                    saving.save_restored(restored)
+                self.taken_over()
             shard.reset()
             self._fill(restored)
             shard.remember(window=standing.window, forgotten=standing.forgotten, failed_at=standing.failed_at)
@@ -162,12 +175,39 @@ class Recovery:
                 if found is not None and found.records and found.records[-1].batch > batch:
                     self._saving.store.truncate(batch - 1)
 
-    def inherit(self) -> None:
-        """Memory was handed over; until there is a checkpoint of the own epoch, that of an earlier owner counts."""
+    def inherit(self, *, needed: int) -> str:
+        """Memory was handed over: have the checkpoint that it was compared with under the own epoch, and drop others'.
+
+        So also the one of batch ``needed``, if its job would go back to that. If one cannot be had, those of the older
+        epoch count until the next one; returns what is wrong with it.
+        """
+        saving, batch = self._saving, self._shard.backup_version
+        assert saving is not None
+        with saving.at_stake("taking over its last checkpoint"):
+            if batch == NONE:
+                saving.store.born()  # its job would start over, whatever earlier owners have done
+            else:
+                wrong = self._copy_inherited({needed, batch})
+                if wrong:
+                    if saving.store.manifest() is None:
+                        saving.store.born(inherits=True)
+                    return wrong
+        self.taken_over()
+        return ""
+
+    def _copy_inherited(self, batches: Iterable[int]) -> str:
+        """Have what earlier owners saved at some batches under the own epoch; returns what is wrong, if anything."""
         assert self._saving is not None
-        with self._saving.at_stake("noting that it exists"):
-            if self._saving.store.manifest() is None:
-                self._saving.store.born(inherits=True)
+        found = {batch: self._predecessors.inherited(batch_max=batch) for batch in sorted(batches) if batch != NONE}
+        for batch, one in found.items():
+            if one is None or one.restored.record is None or one.restored.record.batch != batch:
+                return f"earlier owners left no checkpoint of batch {batch}"
+            if one.restored.damage:
+                return "; ".join(one.restored.damage)
+        for one in found.values():
+            if one is not None:
+                self._saving.save_restored(one.restored)
+        return ""
 
     def taken_over(self) -> None:
         """There is a backup of the own epoch: those of older ones go."""
@@ -271,7 +311,9 @@ class Recovery:
                 f"its memory is gone and {place} has no record of it, though the run is at batch {batch}. Name "
                 f"the folder of backups this run was started with."
             )
-        self._check_same_run(found, batch)
+        if inherited is None or not self._promise.policy.goes_back_with_job:
+            # Otherwise an earlier owner may have saved a batch that never counted, and its job have been sent back.
+            self._check_same_run(found, batch)
         restored = store.load(batch_max=batch - 1) if inherited is None else inherited.restored
         for noted in (found, own):
             if noted is not None and noted.failed_damage and _is_untold(noted, batch, reached):

@@ -9,10 +9,10 @@ from spillway.backup.hooks import StateHooks
 from spillway.backup.manifest import Record, Standing
 from spillway.backup.promise import Promise
 from spillway.backup.segments import Chunks, Int64s
-from spillway.backup.store import Coming, Moment, ShardStore
+from spillway.backup.store import Coming, Moment, Restored, ShardStore
 from spillway.clock import Clock
 from spillway.errors import BoundLostError
-from spillway.state.shard import Shard
+from spillway.state.shard import NONE, Shard
 
 
 class Saving:
@@ -25,15 +25,19 @@ class Saving:
         self._hooks = hooks
         self._clock = clock
 
-    def save_batch(self, batch: int, *, divergence: float, allowed: float, tuples_per_s: float) -> Record:
-        """Back up the batch being applied; what is written waits until that batch is committed."""
+    def save_batch(
+        self, batch: int, *, divergence: float, allowed: float, tuples_per_s: float, needed: int = NONE
+    ) -> Record:
+        """Back up the batch being applied; what is written waits until that batch is committed.
+
+        Backups from batch ``needed`` on are kept, however old.
+        """
         shard = self._shard
         moment = self._moment(batch, failures=shard.failures, divergence=divergence, tuples_per_s=tuples_per_s)
         shard.announce(batch, time_s=self._clock.monotonic_s())
         with self.at_stake("writing its backup"):
             coming = self.store.coming(batch=batch, after=shard.backup_version, failures=shard.failures)
-            if shard.emptied:
-                coming = replace(coming, whole=True)
+            coming = replace(coming, whole=coming.whole or shard.emptied, needed=needed)
             ids = self._all_chunks() if coming.whole else self._changed(divergence, allowed)
             record = self._save(coming, moment, ids)
         shard.stage(ids if record.kind != "custom" else self._all_chunks())
@@ -50,6 +54,28 @@ class Saving:
         coming = replace(coming, base=base, whole=True, fresh=True)
         self._save(coming, self._moment(batch, failures=failures), self._all_chunks())
         shard.adopt()
+
+    def save_restored(self, restored: Restored) -> None:
+        """Write what another store gave back as a backup that needs no other one, of the batch it was made in."""
+        record = restored.record
+        assert record is not None and restored.complete
+        coming = self.store.coming(batch=record.batch + 1, after=record.batch, failures=record.failures)
+        # One that is fresh would be all there is; of several that are copied the first is.
+        coming = replace(coming, whole=True, fresh=not coming.base.records)
+        moment = Moment(
+            batch=record.batch,
+            seq=record.seq,
+            failures=record.failures,
+            divergence=record.divergence,
+            time_s=record.time_s,
+            tuples_per_s=record.tuples_per_s,
+            standing=record.standing,
+            emptied=record.emptied,
+        )
+        if restored.table is not None:
+            self.store.save_table(restored.table, coming, moment)
+        else:
+            self.store.save(restored.chunks, coming, moment, counts=restored.counts)
 
     @contextmanager
     def at_stake(self, doing: str) -> Iterator[None]:

@@ -64,6 +64,7 @@ class Coming:
     number: int
     whole: bool  # all chunks: the first one, and whenever compaction is due
     fresh: bool  # what is stored does not lead up to what memory holds: nothing of it may be built on
+    needed: int = NONE  # the oldest batch that somebody may ask for, if not only the last generations are wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +235,7 @@ class ShardStore:
                 coming.base,
                 number=coming.number,
                 failures=max(coming.base.failures, moment.failures),
-                records=_retained((*coming.base.records, record)),
+                records=_retained((*coming.base.records, record), needed=coming.needed),
                 protection=self._protection,
                 inherits=False,
                 damaged=0,
@@ -364,10 +365,15 @@ def _compaction_due(records: tuple[Record, ...]) -> bool:
     return True
 
 
-def _retained(records: tuple[Record, ...]) -> tuple[Record, ...]:
-    """The records of the last generations."""
+def _retained(records: tuple[Record, ...], *, needed: int) -> tuple[Record, ...]:
+    """The records of the last generations, and those from batch ``needed`` on with all they are built on."""
     starts = [i for i, record in enumerate(records) if record.starts_generation]
-    return records[starts[-GENERATIONS] :] if len(starts) > GENERATIONS else records
+    if len(starts) <= GENERATIONS:
+        return records
+    first = starts[-GENERATIONS]
+    if needed != NONE:
+        first = min(first, max((i for i in starts if records[i].batch <= needed), default=0))
+    return records[first:]
 
 
 def _unnamed(found: Manifest, names: list[str]) -> dict[str, int]:

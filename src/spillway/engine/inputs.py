@@ -68,7 +68,8 @@ class Inputs:
         self._files = files
         self._logs = logs
         self._feedback = feedback
-        self._in_step = in_step
+        self.in_step = in_step
+        """Whether a batch is one of each log, by its number."""
         self._bounded = bounded
         self._ends = BatchEnds(folder)
         self._folder = LocalFolder(folder)
@@ -90,7 +91,7 @@ class Inputs:
     def latest(self, start: Ends) -> Ends:
         """How far the batch behind ``start`` reads; ``start`` itself if there is none yet, or never will be."""
         batch = start[BATCHES]
-        noted = None if self._in_step else self._ends.of(batch)
+        noted = None if self.in_step else self._ends.of(batch)
         if noted is not None:
             return noted
         found = self._next(start)
@@ -99,7 +100,7 @@ class Inputs:
                 self._folder.write(_DONE, seal({"batches": batch}, format=_FORMAT))
             return start
         found[BATCHES] = batch + 1
-        if not self._in_step:
+        if not self.in_step:
             self._ends.add(batch, found)
         return found
 
@@ -117,7 +118,7 @@ class Inputs:
 
     def read_of(self, name: str, batch: int, *, feedback: bool = False) -> range:
         """The batches of a log that a batch of the job reads."""
-        if self._in_step:
+        if self.in_step:
             return read_in_step(name, batch, feedback=feedback)
         before = (self._ends.of(batch - 1) if batch else None) or self.nothing()
         ends = self._ends.of(batch) or before
@@ -139,7 +140,7 @@ class Inputs:
 
     def forget_before(self, batch: int) -> None:
         """The job will not go back behind a batch."""
-        if not self._in_step:
+        if not self.in_step:
             self._ends.forget_before(batch)
 
     def _next(self, start: Ends) -> Ends | None:
@@ -161,12 +162,12 @@ class Inputs:
                 found[name] += 1
         changed = found != start
         for name, view in self._feedback.items():
-            if self._in_step:
+            if self.in_step:
                 waits = waits or (batch > 0 and not view.has(batch - 1))
                 found[f".{name}"] = batch
             elif batch > 0:  # nothing comes back before something was sent
                 found[f".{name}"] = max(start[f".{name}"], view.held().next)
-        return None if not changed or (waits and self._in_step) else found
+        return None if not changed or (waits and self.in_step) else found
 
     def _all_read(self, start: Ends) -> bool:
         if self._files and not self._bounded:

@@ -5,7 +5,8 @@ is taken one batch later, as feedback inside a job is: before batch N, what the 
 the mailbox that all shards read when N begins (see ``feedback``). A log that has ended gives nothing more.
 
 Who drives the batches asks ``room`` before a batch begins, ``begins`` it, and says when it is ``committed``. What was
-committed is acknowledged, unless somebody else decides that (``acknowledges``).
+committed is acknowledged, unless the job may go back to before it (``goes_back``): then ``coordinating`` decides that,
+and a log that is gone with memory is found out before anything is written behind the gap.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from spillway.engine.feedback import Mailbox
 from spillway.engine.inputs import read_in_step
 from spillway.engine.log_files import LogPlace
 from spillway.engine.stream_log import BYTES_MAX, Appended, LogView, LogWriter
+from spillway.errors import LogLostError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import Piece
 from spillway.graph.stream_logs import LogOutput
@@ -37,8 +39,14 @@ class LogStep(StrEnum):
 
     APPENDING = "appending"  # the batch is done, and not in the log yet
     APPENDED = "appended"  # it is; the batch is not committed
-    READ = "read"  # the batch that read from the log is committed; that is not acknowledged
+    READ = "read"  # what was read from the log will not be asked for again; that is not acknowledged
     ACKNOWLEDGED = "acknowledged"  # it is
+    # Of a job that is protected as a whole only, with the job in place of the stream where there is none:
+    NAMED = "named"  # a batch that is to be a checkpoint is about to begin, and readers have been asked for theirs
+    SAVING = "saving"  # a checkpoint may become permanent, and nothing is noted of that
+    SAVED = "saved"  # it is permanent; nobody has been told
+    TRIMMING = "trimming"  # what all readers have acknowledged is about to go
+    WENT_BACK = "went-back"  # shards and sinks are sent back; a log that is gone has not begun anew
 
 
 LogObserver = Callable[[LogStep, str, int], None]
@@ -95,11 +103,12 @@ class JobLogs:
         *,
         place: LogPlace,
         bytes_max: int = BYTES_MAX,
-        acknowledges: bool = True,
+        goes_back: bool = False,
         read_of: ReadOf = read_in_step,
         observe: LogObserver = unobserved,
     ) -> None:
-        self._acknowledges = acknowledges
+        self._goes_back = goes_back
+        self.bytes_max = bytes_max
         self._read_of = read_of
         self._observe = observe
         self.views = views(graph, place=place)
@@ -150,6 +159,21 @@ class JobLogs:
             batch == 0 or view.has(batch - 1) for _, view in self._feedback
         )
 
+    def wanting(self, committed: int, *, in_step: bool = True) -> dict[str, str]:
+        """The streams for which the batch behind ``committed`` waits, each with the job that writes it."""
+        until = {name: self._read_of(name, committed).stop if committed >= 0 else 0 for name in self._forward}
+        found = {name for name, batch in until.items() if self._lacks(name, batch)}
+        if not in_step:  # anything will do
+            found = found if found == self._forward else set()
+        elif committed >= 0:
+            found |= {edge.stream.node for edge, _ in self._feedback if self._lacks(edge.stream.node, committed)}
+        return {name: self.views[name].input.producer for name in sorted(found)}
+
+    def _lacks(self, name: str, batch: int) -> bool:
+        """Whether a log is yet to have a batch: one that is gone is for whoever reads it to tell."""
+        held = self.views[name].held()
+        return batch >= held.next and (held.ended is None or batch < held.ended)
+
     def ended(self) -> int | None:
         """How many batches all logs have that tuples are read from, if all have ended."""
         ends = [self.views[name].held().ended for name in self._forward]
@@ -162,15 +186,23 @@ class JobLogs:
 
     def begin(self, batch: int, mailbox: Mailbox) -> None:
         """Lay the feedback of other jobs where the shards of a batch find it."""
+        self.check_there(batch)
         for edge, view in self._feedback:
             if batch > 0:
                 read = self._read_of(edge.stream.node, batch, feedback=True)
                 tuples = [part for of in read for part in view.read(of)]
                 mailbox.put(edge, tuples, batch=batch - 1, shard=0)
 
+    def check_there(self, batch: int) -> None:
+        """Refuse to begin or write a batch behind a log that is gone, if the job may go back and write it again."""
+        for writer in self.writers.values() if self._goes_back and batch > 0 else ():
+            if writer.has_lost(batch - 1):
+                raise LogLostError(stream=writer.stream, batch=batch)
+
     def append(self, name: str, batch: int, tuples: pa.Table) -> None:
         """Have the tuples of a batch in a log."""
         writer = self.writers[name]
+        self.check_there(batch)
         self._observe(LogStep.APPENDING, writer.stream, batch)
         appended = writer.append(batch, tuples)
         self._tell(writer, batch, appended)
@@ -178,7 +210,7 @@ class JobLogs:
 
     def committed(self, batch: int) -> None:
         """A batch counts: what it read will not be asked for again, unless the job may go back."""
-        if self._acknowledges:
+        if not self._goes_back:
             for name, view in self.views.items():
                 self._observe(LogStep.READ, name, batch)
                 view.acknowledge(self.read_by(name, batch))
@@ -191,10 +223,17 @@ class JobLogs:
             ends.append(self._read_of(name, batch, feedback=True).stop)
         return min(ends)
 
-    def end(self, batches: int) -> None:
-        """The job has done so many batches, and there will be no more."""
-        for writer in self.writers.values():
-            writer.end(batches)
+    def tuples_read(self, batch: int) -> int:
+        """How many tuples a batch has read of logs, feedback aside, as far as they are there."""
+        found = 0
+        for name in self._forward:
+            read = self._read_of(name, batch)
+            found += sum(one.tuples for one in self.views[name].held().batches if one.batch in read)
+        return found
+
+    def end(self, batches: int) -> bool:
+        """The job has done so many batches, and there will be no more; false if all logs say so already."""
+        return any([writer.end(batches) for writer in self.writers.values()])  # noqa: C419, every one is to say it
 
     def dropped(self) -> dict[str, int]:
         """Of streams whose tuples this job does without while it is down: how many it has not got."""

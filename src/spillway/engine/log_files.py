@@ -1,7 +1,11 @@
-"""The files of a stream log: its header, one for every batch that it holds, and one that says where it ends."""
+"""The files of a stream log: its header, one for every batch that it holds, and one each for where it begins and ends.
+
+A log begins with batch 0 unless something else is said: one that was lost begins where its job goes on from.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,8 +18,8 @@ FORMAT = 1
 ROWS_PER_PART = 100_000
 """Tuples of a batch are read in parts of so many, each by a task of its own."""
 
-_HEADER, _END = "log.json", "end.json"
-_DIGITS = (10, 14, 9, 11)
+_HEADER, _START, _END = "log.json", "start.json", "end.json"
+KIND, DIGITS = "batch", (10, 14, 9, 11)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,11 @@ class LogBatch:
     file: ArrowFile
 
     @property
+    def end(self) -> int:
+        """The position behind its last tuple."""
+        return self.position + self.tuples
+
+    @property
     def parts(self) -> int:
         """In how many parts it is read; in one if it is empty."""
         return max(1, -(-self.tuples // ROWS_PER_PART))
@@ -47,6 +56,8 @@ class Held:
     """What a log holds just now."""
 
     batches: tuple[LogBatch, ...]  # by their numbers; in between only those lack that no reader is to have
+    start: int = 0  # the batch that it begins with
+    start_position: int = 0
     ended: int | None = None  # how many batches there will ever be, if that is known
 
     def of(self, batch: int) -> LogBatch | None:
@@ -55,18 +66,18 @@ class Held:
 
     @property
     def first(self) -> int:
-        """The first batch that is there; 0 if none is."""
-        return self.batches[0].batch if self.batches else 0
+        """The first batch that is there; that which is to come, if none is."""
+        return self.batches[0].batch if self.batches else self.start
 
     @property
     def next(self) -> int:
         """The batch that comes next."""
-        return self.batches[-1].batch + 1 if self.batches else 0
+        return self.batches[-1].batch + 1 if self.batches else self.start
 
     @property
     def position(self) -> int:
         """Of the tuple that comes next."""
-        return self.batches[-1].position + self.batches[-1].tuples if self.batches else 0
+        return self.batches[-1].end if self.batches else self.start_position
 
 
 class LogFiles:
@@ -77,7 +88,7 @@ class LogFiles:
         self.schema = schema
         self.path = place.root / stream
         self.folder = LocalFolder(self.path)
-        self.files = ArrowFiles(self.folder, "batch", digits=_DIGITS)
+        self.files = ArrowFiles(self.folder, KIND, digits=DIGITS)
         schema_text = schema.to_string(show_field_metadata=False)
         self._about = {"graph": graph, "run": place.run, "stream": stream, "schema": schema_text}
 
@@ -95,6 +106,12 @@ class LogFiles:
     def begin(self) -> None:
         self.folder.write(_HEADER, seal(self._about, format=FORMAT))
 
+    def begin_at(self, batch: int, position: int) -> None:
+        """Begin anew, with a later batch than the first; what is there goes."""
+        self.folder.tidy(lambda name: name != _HEADER)
+        self.begin()
+        self.folder.write(_START, seal({"batch": batch, "position": position}, format=FORMAT))
+
     def held(self) -> Held:
         """What there is."""
         found = self.files.found()
@@ -103,7 +120,14 @@ class LogFiles:
             for file in found
             for batch, position, tuples, size in (file.numbers,)
         ]
-        return Held(batches=tuple(batches), ended=self._ended())
+        start = self._noted(_START) or {"batch": 0, "position": 0}
+        ended = self._noted(_END)
+        return Held(
+            batches=tuple(batches),
+            start=int(start["batch"]),
+            start_position=int(start["position"]),
+            ended=None if ended is None else int(ended["batches"]),
+        )
 
     def end(self, batches: int | None) -> None:
         """Say how many batches there will ever be; or, with None, that it is not known after all."""
@@ -112,12 +136,11 @@ class LogFiles:
         else:
             self.folder.write(_END, seal({"batches": batches}, format=FORMAT))
 
-    def _ended(self) -> int | None:
+    def _noted(self, name: str) -> Any:
         try:
-            body = unseal(self.folder.read(_END), format=FORMAT, what=f"The end of stream log {self.path}")
+            return unseal(self.folder.read(name), format=FORMAT, what=f"{name} of stream log {self.path}")
         except FileNotFoundError:
             return None
-        return None if body is None else int(body["batches"])
 
     def tuples_of(self, found: LogBatch) -> list[pa.RecordBatch] | None:
         """The tuples of a batch; None if they are gone or damaged."""

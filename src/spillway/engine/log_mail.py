@@ -1,36 +1,34 @@
 """What goes back from the readers of a stream log, and beside its tuples: small files in the log's folder.
 
-    ack-READER.json       how many batches the reader will never ask for again
+    ack-READER.json       how many batches the reader will never ask for again, and what checkpoints there weigh
     up-READER.json        the process in which the reader is at work; gone when it is not
     dropped-READER.json   batches that were put out while the reader was down, and that it does not get
-    requests.json         check-requests: identifiers, each at a batch
+    requests-READER.json  check-requests of the writer
+    extend-READER.json    what the reader asks the writer to take of the log into checkpoints that wait
 
 Each has one writer, and is replaced as a whole. An acknowledgement may be sent any number of times and only ever rises:
 one that was lost with the memory it lay in is sent again by a reader that lives, or is started again.
 
-A check-request stands at a batch. It is put there before the tuples of that batch, so whoever finds these finds it, too
-(seed 003, section 4.4).
+What requests and extensions mean is told in ``protocols``; a *position* there is a number of batches here. A request is
+put down before the last of the batches that it is about, so whoever finds that one finds the request, too (seed 003,
+section 4.4: requests travel with the stream).
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from spillway.files.envelope import seal, unseal
 from spillway.files.folders import LocalFolder
+from spillway.protocols.checkpoint_events import ExtensionAsked, Request
 from spillway.state.folders import started
 
-FORMAT = 1
-REQUESTS_MAX = 64
-"""Requests that are kept. One asks for what every later one asks for, too, so an old one may go."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """That whoever reads a batch has a checkpoint of that batch or a later one."""
-
-    identifier: str
-    batch: int
+FORMAT = 2
+NO_LOAD: Mapping[str, int] = MappingProxyType({})
+KEPT_MAX = 64
+"""Requests and extensions that are kept. A job has few checkpoints that wait, and the newest are about those."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +46,20 @@ class LogMail:
     def __init__(self, folder: LocalFolder) -> None:
         self._folder = folder
 
-    def acknowledge(self, reader: str, batches: int) -> None:
-        """Reader: so many batches will not be asked for again."""
-        if batches > self.acknowledged(reader):
-            self._write(f"ack-{reader}.json", {"batches": batches})
+    def acknowledge(self, reader: str, batches: int, load: Mapping[str, int] = NO_LOAD) -> None:
+        """Reader: so many batches will not be asked for again; ``load`` are bytes of checkpoints, by job."""
+        if batches > self.acknowledged(reader) or (load and load != self.load(reader)):
+            self._write(f"ack-{reader}.json", {"batches": batches, "load": dict(load)})
 
     def acknowledged(self, reader: str) -> int:
         """How many batches a reader has acknowledged."""
         body = self._read(f"ack-{reader}.json")
         return 0 if body is None else int(body["batches"])
+
+    def load(self, reader: str) -> dict[str, int]:
+        """What checkpoints of a reader weigh, and of those that read from it: bytes, by job."""
+        body = self._read(f"ack-{reader}.json")
+        return {} if body is None else {job: int(size) for job, size in body["load"].items()}
 
     def up(self, reader: str) -> None:
         """Reader: at work, in this process."""
@@ -90,18 +93,35 @@ class LogMail:
     def was_dropped(self, reader: str, batch: int) -> bool:
         return any(one.first <= batch <= one.last for one in self.dropped(reader))
 
-    def request(self, identifier: str, batch: int) -> None:
-        """Writer: ask for a checkpoint at a batch, before the batch is written. Once for each identifier."""
-        requests = self.requests()
-        if any(one.identifier == identifier for one in requests):
-            return
-        requests.append(Request(identifier=identifier, batch=batch))
-        self._write("requests.json", [[one.identifier, one.batch] for one in requests[-REQUESTS_MAX:]])
+    def request(self, reader: str, request: Request) -> bool:
+        """Writer: ask for a checkpoint; false if the very same was asked for before."""
+        body = [request.position, request.checkpoint, dict(request.waiting), request.extensible]
+        return self._add(f"requests-{reader}.json", body)
 
-    def requests(self, *, before: int | None = None) -> list[Request]:
-        """The requests that are known, or those at batches before one; in the order in which they were made."""
-        found = [Request(identifier=identifier, batch=batch) for identifier, batch in self._read("requests.json") or ()]
-        return [one for one in found if before is None or one.batch < before]
+    def requests(self, reader: str, *, stream: str) -> list[Request]:
+        """What a reader is asked for, oldest first, under the name it has for the stream."""
+        return [
+            Request(stream=stream, position=position, checkpoint=checkpoint, waiting=waiting, extensible=extensible)
+            for position, checkpoint, waiting, extensible in self._read(f"requests-{reader}.json") or ()
+        ]
+
+    def ask_extension(self, reader: str, *, position: int, checkpoint: int) -> None:
+        """Reader: ask for the log from a position on in a checkpoint of the writer's."""
+        self._add(f"extend-{reader}.json", [position, checkpoint])
+
+    def extensions(self, reader: str, *, stream: str) -> list[ExtensionAsked]:
+        """What a reader has asked for, oldest first, under the name that the writer has for the stream."""
+        return [
+            ExtensionAsked(stream=stream, position=position, checkpoint=checkpoint)
+            for position, checkpoint in self._read(f"extend-{reader}.json") or ()
+        ]
+
+    def _add(self, name: str, body: list[Any]) -> bool:
+        found = self._read(name) or []
+        if body in found:
+            return False
+        self._write(name, [*found, body][-KEPT_MAX:])
+        return True
 
     def _write(self, name: str, body: Any) -> None:
         self._folder.write(name, seal(body, format=FORMAT))

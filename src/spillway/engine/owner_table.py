@@ -7,9 +7,10 @@ memory that each host had: a driver that comes later can tell whether a host sti
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spillway.backup.reach import FOLDER
 from spillway.errors import BackupError
 from spillway.files.envelope import seal, unseal
-from spillway.files.folders import Folder
+from spillway.files.folders import Folder, open_folder
 
 NAME = "owners.json"
 FORMAT = 1
@@ -30,6 +31,14 @@ class OwnerTable:
 
     memories: Mapping[str, str] = field(default_factory=dict)  # by host
     rows: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)  # by operator, for each of its shards
+
+
+def table_folder(graph: str, *, backups: str | None, checkpoint: str) -> Folder | None:
+    """Where it is noted; None without backups if only Spark can open the checkpoint (see ``Reach.beside``)."""
+    try:
+        return open_folder(backups, graph) if backups else open_folder(checkpoint, FOLDER)
+    except (ImportError, ValueError):
+        return None
 
 
 def read_table(folder: Folder) -> OwnerTable | None:

@@ -32,13 +32,16 @@ from dataclasses import dataclass, replace
 
 from spillway.backup.orders import NONE, Orders
 from spillway.clock import Clock
+from spillway.engine.coordinating import Coordination
 from spillway.engine.resuming import manifests_that_count
-from spillway.errors import BackupError, GraphError, RunError
+from spillway.errors import BackupError, GraphError, LogLostError, RunError
 from spillway.files.envelope import seal, unseal
 from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.protections import JobProtection
+from spillway.graph.stream_logs import LogOutput
 from spillway.records.rewound import Rewound
+from spillway.seeds import generator
 
 NAME = "rewound.json"
 FORMAT = 1
@@ -61,6 +64,8 @@ def job_protection(graph: CheckedGraph) -> JobProtection | None:
     """The protection that all operators with state share, if it is one of the job; a mixture is refused."""
     stateful = {name: operator.protect for name, operator in graph.operators.items() if operator.stateful}
     found = next((protect for protect in stateful.values() if protect.of_job), None)
+    if found is None and not stateful and isinstance(graph.protect, JobProtection) and _is_among_others(graph):
+        return graph.protect  # what it has read and written is all that there is to a checkpoint of it
     if found is None:
         return None
     assert isinstance(found, JobProtection)
@@ -74,13 +79,29 @@ def job_protection(graph: CheckedGraph) -> JobProtection | None:
     return found
 
 
+def _is_among_others(graph: CheckedGraph) -> bool:
+    logs = [exit for exit in graph.exits.values() if isinstance(exit.sink, LogOutput)]
+    return bool(logs) or any(source.log is not None for source in graph.sources.values())
+
+
 class Rewinding:
-    """The checkpoints of one job: which batches are, and how it goes back to one."""
+    """The checkpoints of one job: which batches are, and how it goes back to one.
+
+    If it is one of several, ``coordination`` has the last word on both, because others may have to have theirs first.
+    """
 
     def __init__(
-        self, graph: CheckedGraph, protection: JobProtection, *, backups: str, next_batch: int, clock: Clock
+        self,
+        graph: CheckedGraph,
+        protection: JobProtection,
+        *,
+        backups: str,
+        next_batch: int,
+        clock: Clock,
+        coordination: Coordination | None = None,
     ) -> None:
         self._graph = graph
+        self._coordination = coordination
         self._protection = protection
         self._backups = backups
         self._folder = open_folder(backups, graph.name)
@@ -100,11 +121,6 @@ class Rewinding:
         """How often the job was sent back, by all runs together."""
         return self._note.rewinds
 
-    @property
-    def unfinished(self) -> bool:
-        """Whether somebody began to send the job back and was cut short: ``finish`` comes before anything else."""
-        return not self._note.finished
-
     def follows_rewind(self, batch: int) -> bool:
         """Whether a run that begins with this batch begins where the job was sent back to."""
         return self._note.rewinds > 0 and batch == self._note.to + 1
@@ -113,24 +129,37 @@ class Rewinding:
         """What the tasks of a batch are told; the same for every attempt at it."""
         found = self._orders.get(batch)
         if found is None:
-            found = Orders(checkpoint=self._is_due(batch), rewinds=self._note.rewinds, rewound_to=self._note.to)
+            checkpoint, needed = self._is_due(batch), NONE
+            if self._coordination is not None:
+                checkpoint = self._coordination.names(batch, due=checkpoint)
+                needed = self._coordination.permanent
+            found = Orders(checkpoint=checkpoint, rewinds=self._note.rewinds, rewound_to=self._note.to, needed=needed)
             self._orders = {batch: found}
         return found
 
-    def ran(self, batch: int, *, tuples: int) -> None:
-        """A batch that read so many tuples is about to be committed."""
+    def ran(self, batch: int, *, tuples: int, saved_bytes: int) -> None:
+        """A batch that read so many tuples is about to be committed, with so many bytes of backups.
+
+        What it read of stream logs is counted here.
+        """
         self._done += 1
         if self.orders(batch).checkpoint:
+            if self._coordination is not None:
+                self._coordination.saved(batch, state_bytes=saved_bytes)
             self._last, self._tuples, self._last_s = batch, 0, self._clock.monotonic_s()
         else:
             self._tuples += tuples
+            if self._coordination is not None:
+                self._tuples += self._coordination.logs.tuples_read(batch)
 
     def newest_checkpoint(self, batch_max: int) -> int:
         """The newest batch up to this one that all shards have a backup of; -1 if there is none."""
+        return max((batch for batch in self._saved() if batch <= batch_max), default=NONE)
+
+    def _saved(self) -> list[int]:
         stateful = [name for name, operator in self._graph.operators.items() if operator.stateful]
         shards = {name: self._graph.shards_of(name) for name in stateful}
-        found = checkpoints(self._graph.name, shards, backups=self._backups)
-        return max((batch for batch in found if batch <= batch_max), default=NONE)
+        return checkpoints(self._graph.name, shards, backups=self._backups)
 
     def rewind(self, committed: int, forget: Callable[[int], None], *, why: str) -> int:
         """Send the job back, from the last batch that counted, to its newest checkpoint.
@@ -138,13 +167,13 @@ class Rewinding:
         ``forget`` has all but the shards forget what came after a batch. Returns that batch.
         """
         began_s = self._clock.monotonic_s()
-        self._in_vain = 0 if self._done else self._in_vain + 1
+        target = self._target(committed)
+        self._in_vain = 0 if self._done or target == committed else self._in_vain + 1
         if self._in_vain >= IN_VAIN_MAX:
             raise RunError(
                 f"Graph {self._graph.name!r} was sent back {self._in_vain} times and lost memory again before a batch "
                 f"was done: {why}. Is there enough shared memory? It goes on from its checkpoint when it is run again."
             )
-        target = self.newest_checkpoint(committed)
         self._write(Note(rewinds=self._note.rewinds + 1, to=target, finished=False))
         self.finish(forget)
         self._last, self._tuples, self._last_s, self._done = target, 0, self._clock.monotonic_s(), 0
@@ -158,15 +187,51 @@ class Rewinding:
         """Have what was begun done."""
         if not self._note.finished:
             forget(self._note.to)
+            if self._coordination is not None:
+                self._coordination.restore_logs()
             self._write(replace(self._note, finished=True))
+            if self._coordination is not None:
+                self._coordination.start(self._note.to)
+
+    def begin(self, next_batch: int, forget: Callable[[int], None]) -> bool:
+        """Whoever runs the batches is about to: have what was begun done; true if the job goes back now.
+
+        A job among others may have lost a stream log that they need: then it goes back, too.
+        """
+        if not self._note.finished:
+            self.finish(forget)
+            return True
+        if self._coordination is None:
+            return False
+        try:
+            self._coordination.start(next_batch - 1, kept=self._kept(next_batch - 1))
+            self._coordination.logs.check_there(next_batch)
+        except LogLostError as lost:
+            self.rewind(next_batch - 1, forget, why=str(lost))
+            return True
+        return False
+
+    def _target(self, committed: int) -> int:
+        return self.newest_checkpoint(committed) if self._coordination is None else self._coordination.leave()
+
+    def _kept(self, batch_max: int) -> list[int]:
+        return [batch for batch in self._saved() if batch <= batch_max]
 
     def _is_due(self, batch: int) -> bool:
-        protection = self._protection
-        if batch - self._last >= protection.batches_max:
+        protection, share = self._protection, self._share()
+        if batch - self._last >= min(round(protection.batches_max * share), protection.BATCHES_MAX):
             return True
         if protection.every_tuples:
-            return self._tuples >= protection.every_tuples
-        return bool(protection.every_s) and self._clock.monotonic_s() - self._last_s >= protection.every_s
+            return self._tuples >= protection.every_tuples * share
+        return bool(protection.every_s) and self._clock.monotonic_s() - self._last_s >= protection.every_s * share
+
+    def _share(self) -> float:
+        """How many times the declared interval the one is that began with the last checkpoint."""
+        jitter, share = self._protection.jitter, 1.0
+        if jitter:
+            # The same whenever the job goes on from that checkpoint, and another for every job.
+            share = float(generator(0, "jitter", self._graph.name, str(self._last)).uniform(1 - jitter, 1 + jitter))
+        return share * 2 if self._coordination is not None and self._coordination.is_asked else share
 
     def _write(self, note: Note) -> None:
         write_note(self._folder, note)

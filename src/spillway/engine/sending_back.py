@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from spillway.backup.reach import FOLDER, Reach
 from spillway.engine.parquet_folder import forget_batches
+from spillway.engine.permanent import PermanentStore
 from spillway.engine.resuming import manifests_that_count, operators_found
 from spillway.engine.rewinding import Note, checkpoints, read_note, write_note
 from spillway.errors import RunError
@@ -37,6 +38,11 @@ class StoppedJob:
 
     def checkpoints(self) -> list[int]:
         """The batches that it can be sent back to, oldest first."""
+        if PermanentStore(self.graph, backups=self.backups).read() is not None:
+            raise RunError(
+                f"Graph {self.graph!r} is one job of several, which count on it never to go back behind its last "
+                f"checkpoint. They can only begin anew, with other folders (checkpoint= and backups=)."
+            )
         shards = operators_found(self.graph, backups=self.backups)
         self._check_protection(shards)
         kept = {int(name) for name in open_folder(self.checkpoint, "offsets").names() if name.isdecimal()}

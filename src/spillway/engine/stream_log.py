@@ -28,14 +28,14 @@ When a job has put out all there ever will be, it says how many batches that are
 read so many has read all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from spillway.engine.log_files import ROWS_PER_PART, Held, LogBatch, LogFiles, LogPlace
-from spillway.engine.log_mail import LogMail
+from spillway.engine.log_mail import NO_LOAD, LogMail
 from spillway.engine.ordering import in_order, same
 from spillway.errors import RunError, StateError
 from spillway.files.arrow_files import Part, encode
@@ -64,12 +64,16 @@ class LogWriter:
         self._log = LogFiles(place, graph=output.graph, stream=output.stream, schema=schema)
         self._output = output
         self._exact = exact
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self.mail = LogMail(self._log.folder)
 
     @property
     def stream(self) -> str:
         return self._log.stream
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        return tuple(reader.job for reader in self._output.readers)
 
     def open(self) -> None:
         """Begin the log, or go on with one that is there; refuse that of another graph."""
@@ -82,11 +86,13 @@ class LogWriter:
         """Have the tuples of a batch in the log, once; see above for a batch that is there, or is not the next."""
         ordered = in_order(tuples)
         with self._memory(ordered.nbytes):
+            if not self._log.begun():
+                self._log.begin()  # it is gone, but nothing with it that anybody needs
             held = self._log.held()
             if batch < held.next:
                 found = held.of(batch)
                 return Appended(again=True) if found is None else self._again(found, ordered)
-            if held.batches and batch > held.next:
+            if held.next and batch > held.next:
                 raise StateError(
                     f"Stream log {self._log.path} has batches up to {held.next - 1}, and batch {batch} of job "
                     f"{self._output.producer!r} is to follow: what is between was lost. Remove the folder, or begin "
@@ -101,11 +107,34 @@ class LogWriter:
             self._write(batch, held.position, ordered.num_rows, kept)
             return Appended(dropped=dropping)
 
+    def has_lost(self, batch: int) -> bool:
+        """Whether a batch that was written, and any before it, is no longer known: the log is gone with memory."""
+        return self._log.held().next <= batch
+
+    def kept(self, start: int, end: int) -> dict[str, bytes]:
+        """The files of batches from one up to another, by name, as far as they are there."""
+        found = [one.file.name for one in self._log.held().batches if start <= one.batch < end]
+        return {name: self._log.folder.read(name) for name in found}
+
+    def position_after(self, batch: int) -> int:
+        """The position behind the last tuple of a batch that was written; of a later one, if that one is gone."""
+        found = self._log.held().batches
+        before = [one.end for one in found if one.batch <= batch]
+        return before[-1] if before else found[0].position if found else self._log.held().start_position
+
+    def begin_at(self, batch: int, *, position: int, kept: Mapping[str, bytes]) -> None:
+        """Begin anew as another log of the same stream was just before a batch, with what was kept of it."""
+        first = min((file.numbers for file in self._log.files.named(kept)), default=(batch, position))
+        with self._memory(sum(map(len, kept.values()))):
+            self._log.begin_at(first[0], first[1])
+            for name in sorted(kept):
+                self._log.folder.write(name, kept[name])
+
     def room(self) -> bool:
         """Let go of what no reader needs; whether another batch may be begun."""
         with self._memory():
             self.trim()
-            return self.waiting_bytes() < self._bytes_max
+            return self.waiting_bytes() < self.bytes_max
 
     def acknowledged(self) -> int:
         """How many batches all readers will never ask for again."""
@@ -127,10 +156,19 @@ class LogWriter:
         """What is in the log."""
         return self._log.held()
 
-    def end(self, batches: int) -> None:
-        """There will be so many batches and no more."""
+    def wipe(self) -> None:
+        """Lose it, as a machine that stops does."""
+        self._log.folder.remove_all()
+
+    def end(self, batches: int) -> bool:
+        """There will be so many batches and no more; false if the log says so already."""
         with self._memory():
+            if not self._log.begun():
+                self._log.begin()
+            if self._log.held().ended == batches:
+                return False
             self._log.end(batches)
+            return True
 
     def _needed(self) -> Callable[[int], bool]:
         """Whether some reader has not acknowledged a batch, and is to have it."""
@@ -189,8 +227,10 @@ class LogView:
     def has(self, batch: int, held: Held | None = None) -> bool:
         """Whether a batch can be read, because it is there or the log has ended before it; refused if it is gone."""
         held = held or self.held()
-        if held.batches and batch < held.first:
-            raise self._gone(batch, held)
+        if batch < held.first:
+            if not self.mail.was_dropped(self.input.reader, batch):
+                raise self._gone(batch, held)
+            return True  # for this reader it is empty, so it was not kept
         return batch < held.next or (held.ended is not None and batch >= held.ended)
 
     def read(self, batch: int) -> list[pa.RecordBatch]:
@@ -214,9 +254,13 @@ class LogView:
             )
         return there or [self._empty()]
 
-    def acknowledge(self, batches: int) -> None:
-        """So many batches will not be asked for again by this reader."""
-        self.mail.acknowledge(self.input.reader, batches)
+    def acknowledge(self, batches: int, load: Mapping[str, int] = NO_LOAD) -> None:
+        """So many batches will not be asked for again by this reader; see ``log_mail`` for the load."""
+        self.mail.acknowledge(self.input.reader, batches, load)
+
+    def bytes_between(self, start: int, end: int) -> int:
+        """What batches from one up to another have in the log, as far as they are there."""
+        return sum(one.bytes for one in self.held().batches if start <= one.batch < end)
 
     def _empty(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(

@@ -61,7 +61,11 @@ class ArrowFiles:
 
     def found(self) -> list[ArrowFile]:
         """All files, by their numbers; of the same numbers there may be several."""
-        matches = filter(None, map(self._pattern.fullmatch, self._folder.names()))
+        return self.named(self._folder.names())
+
+    def named(self, names: Iterable[str]) -> list[ArrowFile]:
+        """Those of these names that are names of such files, by their numbers."""
+        matches = filter(None, map(self._pattern.fullmatch, names))
         return sorted(ArrowFile(tuple(map(int, match.groups()[:-1])), match[0]) for match in matches)
 
     def write(

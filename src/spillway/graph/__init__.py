@@ -6,7 +6,16 @@ from spillway.graph.feeds import Feed, Generator, Trace
 from spillway.graph.graph import Graph
 from spillway.graph.growing import Files
 from spillway.graph.nodes import Stream
-from spillway.graph.protections import Approximate, Checkpoint, Coordinated, Exact, Nothing, Protection, UpstreamBackup
+from spillway.graph.protections import (
+    Approximate,
+    Checkpoint,
+    Coordinated,
+    Exact,
+    Nothing,
+    Protection,
+    Uncoordinated,
+    UpstreamBackup,
+)
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
 from spillway.graph.windows import Decaying, Hopping, Sliding, Windowing
 
@@ -34,6 +43,7 @@ __all__ = [
     "Sliding",
     "Stream",
     "Trace",
+    "Uncoordinated",
     "UpstreamBackup",
     "Windowing",
 ]

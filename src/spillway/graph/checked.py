@@ -9,6 +9,7 @@ import pyarrow as pa
 from spillway.graph.declaration import Declaration
 from spillway.graph.delays import DELAY_MAX
 from spillway.graph.nodes import Edge, Exit, Source, Stream
+from spillway.graph.protections import Protection
 from spillway.graph.windows import MARKS, Hopping
 
 
@@ -26,6 +27,7 @@ class CheckedGraph:
     order: tuple[str, ...]  # operators, every one after those it reads from
     delay_max: timedelta = DELAY_MAX
     delays: Mapping[Stream, timedelta] = field(default_factory=dict)  # of streams that have a limit of their own
+    protect: Protection | None = None  # of the whole graph, if that was said
 
     def delay_max_of(self, operator: str) -> timedelta:
         """How late the output of an operator may be while a host is gone: by its own word, or by its streams'."""

@@ -59,6 +59,7 @@ def check(graph: Drawn) -> CheckedGraph:
         schemas=MappingProxyType(schemas),
         order=tuple(order),
         delays=MappingProxyType(dict(graph.delays)),
+        protect=graph.protect,
     )
     _check_limits(checked)
     check_delays(checked)

@@ -48,6 +48,7 @@ class Graph:
         self.delay_max = delay_max
         self.protect = protect
         self._nodes: dict[str, Node] = {}
+        self._declared: dict[str, Declaration] = {}  # operators as they were given, whoever protects them
         self._edges: list[Edge] = []
         self._delays: dict[Stream, timedelta] = {}
         self._jobs: dict[str, Job] = {}
@@ -107,7 +108,8 @@ class Graph:
         reads = [*zip(operator.inputs, streams, strict=False), *ports.items()]
         for _, stream in reads:
             _check_stream(operator.name, stream)
-        self._enter(operator if self.protect is None else operator.protected_by(self.protect))
+        self._enter(self._protected(operator))
+        self._declared[operator.name] = operator
         for port, stream in reads:
             self.connect(stream, operator.name, port)
         return Stream(operator.name, operator.outputs[0])
@@ -146,13 +148,21 @@ class Graph:
         check_delay(f"Stream {stream}", delay_max)
         self._delays[stream] = delay_max
 
-    def job(self, name: str, operators: Sequence[Declaration | str], *, drops: Sequence[Stream] = ()) -> None:
+    def job(
+        self,
+        name: str,
+        operators: Sequence[Declaration | str],
+        *,
+        drops: Sequence[Stream] = (),
+        protect: Protection | None = None,
+    ) -> None:
         """Have some operators run as a job of their own, which fails, goes back and starts again alone.
 
         Whatever is in no job is the job of the graph's own name. A sink goes with what it is fed by and a source with
         the first job that reads it, unless they are named among ``operators``, too. Streams between jobs are kept in
         memory by the job that writes them until the others have what they need of them. Of those in ``drops`` tuples
-        that are put out while this job is down are dropped instead, and counted.
+        that are put out while this job is down are dropped instead, and counted. ``protect`` takes the place of the
+        graph's.
         """
         check_name("job", name)
         where = f"Graph {self.name!r}, job {name!r}"
@@ -163,7 +173,9 @@ class Graph:
         nodes = tuple(given if isinstance(given, str) else _name_of(where, given) for given in operators)
         for stream in drops:
             _check_stream(name, stream)
-        self._jobs[name] = Job(name=name, nodes=nodes, drops=tuple(drops))
+        self._jobs[name] = Job(name=name, nodes=nodes, drops=tuple(drops), protect=protect)
+        for node in self._declared.keys() & {*nodes}:
+            self._nodes[node] = self._protected(self._declared[node])
 
     def divided(self) -> "dict[str, Graph]":
         """A graph for each job, those first that others read from; the graph itself if it has no jobs."""
@@ -172,7 +184,8 @@ class Graph:
             return {self.name: self}
         found: dict[str, Graph] = {}
         for part in cut(self, checked):
-            graph = Graph(f"{self.name}-{part.job}", shards=self.shards, delay_max=self.delay_max)
+            name = f"{self.name}-{part.job}"
+            graph = Graph(name, shards=self.shards, delay_max=self.delay_max, protect=part.protect)
             graph._nodes = dict(part.nodes)
             graph._edges = list(part.edges)
             found[part.job] = graph
@@ -190,6 +203,12 @@ class Graph:
         if style not in styles:
             raise GraphError(f"draw: style must be one of {', '.join(styles)}; got {style!r}.")
         return styles[style](self)
+
+    def _protected(self, operator: Declaration) -> Declaration:
+        """An operator as its job protects it, or the graph."""
+        jobs = [job.protect for job in self._jobs.values() if operator.name in job.nodes and job.protect is not None]
+        protect = jobs[0] if jobs else self.protect
+        return operator if protect is None else operator.protected_by(protect)
 
     def _enter(self, node: Node) -> None:
         check_name("node", node.name)

@@ -26,6 +26,7 @@ from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Drawn, Edge, Exit, Node, Source, Stream
+from spillway.graph.protections import Protection
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
 
 COUNTED = ""
@@ -39,6 +40,7 @@ class JobPart:
     job: str
     nodes: Mapping[str, Node]
     edges: tuple[Edge, ...]
+    protect: Protection | None  # of the job as a whole, if it has one
 
 
 def job_of_nodes(graph: Drawn) -> dict[str, str]:
@@ -82,15 +84,8 @@ def check_jobs(graph: Drawn) -> None:
             f"{where}: a job has the graph's own name, which is that of whatever is in no job: {', '.join(rest)}. Name "
             f"these too, or call the job otherwise."
         )
-    for name in operators if graph.jobs else ():
-        operator = graph.nodes[name]
-        if not isinstance(operator, Source | Exit) and operator.protect.of_job:
-            # What a job that goes back would read again is acknowledged, and gone, as soon as a batch is done.
-            raise GraphError(
-                f"{where}: operator {name!r} is protected by {operator.protect.describe()}, under which all of a graph "
-                f"goes back together, and jobs cannot yet. Protect operators of a graph with jobs one by one, or do "
-                f"not cut it."
-            )
+    if graph.jobs:
+        _check_protections(graph, found)
     waits = _waits(graph.edges, found)
     circle = _circle(waits)
     if circle:
@@ -120,6 +115,7 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
     waits = _waits(graph.edges, found)
     clocks = _clocks(checked, found, waits)
     drops = {(job.name, stream) for job in graph.jobs for stream in job.drops}
+    protects = _protections(graph, found)
     between = [edge for edge in checked.edges if found[edge.stream.node] != found[edge.node]]
     parts = []
     for job in _order(waits):
@@ -131,8 +127,51 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
         for stream in dict.fromkeys(edge.stream for edge in between if found[edge.stream.node] == job):
             nodes[str(stream)] = Exit(str(stream), _output(checked, found, stream, job, drops))
             edges.append(Edge(stream, str(stream), "in"))
-        parts.append(JobPart(job=job, nodes=MappingProxyType(nodes), edges=tuple(edges)))
+        parts.append(JobPart(job=job, nodes=MappingProxyType(nodes), edges=tuple(edges), protect=protects[job]))
     return tuple(parts)
+
+
+def _protections(graph: Drawn, found: Mapping[str, str]) -> dict[str, Protection | None]:
+    """What protects each job as a whole: what was said of it, or of the graph, or of one of its operators."""
+    said = {job.name: job.protect for job in graph.jobs}
+    protects: dict[str, Protection | None] = {}
+    for job in dict.fromkeys(found.values()):
+        nodes = [node for name, node in graph.nodes.items() if found[name] == job]
+        own = [node.protect for node in nodes if not isinstance(node, Source | Exit) and node.stateful]
+        protect = said.get(job) or graph.protect
+        whole = [protect for protect in (protect, *own) if protect is not None and protect.of_job]
+        protects[job] = whole[0] if whole else None
+    return protects
+
+
+def _check_protections(graph: Drawn, found: Mapping[str, str]) -> None:
+    """Refuse jobs of which some go back as a whole and others do not, and those that would miss what was dropped."""
+    protects = _protections(graph, found)
+    whole = {job: protect for job, protect in protects.items() if protect is not None}
+    alone = [job for job, protect in protects.items() if protect is None]
+    if whole and alone:
+        job, protect = next(iter(whole.items()))
+        raise GraphError(
+            f"Graph {graph.name!r}: job {job!r} is protected by {protect.describe()}, under which it goes back as a "
+            f"whole and reads stream logs again, and {', '.join(alone)} is not, so that nobody would write its logs "
+            f"again once memory is lost. Protect all jobs so (Graph(..., protect=...) does), or none."
+        )
+    for name, node in graph.nodes.items():
+        if isinstance(node, Source | Exit) or not node.stateful or found[name] not in whole:
+            continue
+        if node.protect != whole[found[name]]:
+            raise GraphError(
+                f"Graph {graph.name!r}: job {found[name]!r} is protected by {whole[found[name]].describe()}, under "
+                f"which all of it goes back together, and its operator {name!r} names {node.protect.describe()}. Leave "
+                f"out one of the two."
+            )
+    for declared in graph.jobs:
+        if declared.name in whole and declared.drops:
+            raise GraphError(
+                f"Graph {graph.name!r}: job {declared.name!r} drops {declared.drops[0]} while it is down, and is "
+                f"protected by {whole[declared.name].describe()}, under which it loses nothing. Leave out one of the "
+                f"two."
+            )
 
 
 def check_repeatable(graph: CheckedGraph) -> None:

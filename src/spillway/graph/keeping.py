@@ -64,7 +64,9 @@ def obstacles(
                 instead=f"delay_max of {contract.delay_max.total_seconds():g} s or less, of the operator or the graph",
             )
         for edge in graph.feedback_into(name):
-            kept = edge.durable or graph.operators[edge.stream.node].protect.of_job
+            # What comes from another job is in its stream log until this one, which goes back with it, has it for good.
+            sender = graph.operators.get(edge.stream.node, operator)
+            kept = edge.durable or sender.protect.of_job
             if contract.lossless and not kept:
                 yield Obstacle(
                     operator=name,

@@ -11,6 +11,7 @@ from spillway.graph.contracts import Contract, Guarantee
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, Feed, Piece, open_piece
 from spillway.graph.growing import Files, TakenFile
+from spillway.graph.protections import Protection
 from spillway.graph.sinks import Sink
 from spillway.graph.stream_logs import LogInput
 
@@ -107,6 +108,7 @@ class Job:
     name: str
     nodes: tuple[str, ...]  # operators, and sources and sinks, as far as they were named
     drops: tuple[Stream, ...] = ()  # of other jobs, whose tuples are dropped while this one is down
+    protect: Protection | None = None  # of those of its operators with state that name none of their own
 
 
 class Drawn(Protocol):
@@ -115,6 +117,7 @@ class Drawn(Protocol):
     name: str
     shards: int
     delay_max: timedelta
+    protect: Protection | None
 
     @property
     def delays(self) -> Mapping[Stream, timedelta]: ...

@@ -263,10 +263,15 @@ class JobProtection(Protection):
     ``every`` is a number of tuples or a timedelta, ``batches`` a number of batches; one of the two is wanted. All are
     looked at when a batch begins, since all shards must know before any of them commits it. There is a checkpoint
     after ``BATCHES_MAX`` batches at the latest, because what Spark needs to go back is kept for so many.
+
+    With ``jitter`` j each interval is drawn anew between 1 - j and 1 + j times that, so that jobs do not all save at
+    once. A job that reads from other jobs alone leaves the schedule to them, if they ask for its checkpoints: it makes
+    one of its own accord only if nobody has asked in twice the time.
     """
 
     every: int | timedelta | None = None
     batches: int | None = None
+    jitter: float = 0.0
 
     BATCHES_MAX: ClassVar[int] = 1_000
 
@@ -282,10 +287,17 @@ class JobProtection(Protection):
             raise GraphError(f"{who}: every must be a number of tuples or a timedelta; got {self.every!r}.")
         elif (self.every_s if isinstance(self.every, timedelta) else self.every) <= 0:
             raise GraphError(f"{who}: every must be above zero; got {self.every!r}.")
+        if not 0 <= self.jitter < 1:
+            raise GraphError(f"{who}: jitter is a share of the interval, from 0 up to 1; got {self.jitter!r}.")
 
     @property
     def of_job(self) -> bool:
         return True
+
+    @property
+    def protocol(self) -> str:
+        """How checkpoints of jobs that read from each other are taken: by the one in ``protocols`` of its own name."""
+        return type(self).__name__.lower()
 
     @property
     def loses_nothing(self) -> bool:
@@ -303,14 +315,21 @@ class JobProtection(Protection):
 
     @property
     def batches_max(self) -> int:
-        """The most batches between two checkpoints."""
+        """The most batches between two checkpoints, but for jitter."""
         return self.batches or self.BATCHES_MAX
+
+    @property
+    def batches_most(self) -> int:
+        """The same, with jitter."""
+        return min(math.ceil(self.batches_max * (1 + self.jitter)), self.BATCHES_MAX)
 
     def describe(self) -> str:
         if self.batches is not None:
-            return f"{type(self).__name__}(every {self.batches:,} {'batch' if self.batches == 1 else 'batches'})"
-        interval = f"{self.every_tuples:,} tuples" if self.every_tuples else f"{self.every_s:g} s"
-        return f"{type(self).__name__}(every {interval})"
+            interval = f"{self.batches:,} {'batch' if self.batches == 1 else 'batches'}"
+        else:
+            interval = f"{self.every_tuples:,} tuples" if self.every_tuples else f"{self.every_s:g} s"
+        jitter = f", jitter {self.jitter:g}" if self.jitter else ""
+        return f"{type(self).__name__}(every {interval}{jitter})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,12 +341,46 @@ class Coordinated(JobProtection):
     what came after the checkpoint (see ``ForEachBatch`` for functions of your own). Given to a graph, or to all of its
     operators with state.
 
+    In a graph with jobs each goes back alone. A checkpoint counts once the jobs that read from this one have a
+    checkpoint of all that was written before it, so that none needs any of a stream log. With ``extended`` a job that
+    reads may ask for a part of the log in such a checkpoint instead, where that is less than a checkpoint of its own
+    (behind joins), or where checkpoints would wait for each other for ever (where jobs send feedback to each other).
+
     >>> Coordinated(batches=10).describe(), Coordinated(every=1_000_000).describe()
     ('Coordinated(every 10 batches)', 'Coordinated(every 1,000,000 tuples)')
+    >>> Coordinated(batches=10, extended=True).describe()
+    'Coordinated(every 10 batches, extended)'
     """
+
+    extended: bool = False
 
     spelling = Spelling(
         word="coordinated",
-        form="coordinated:batches=NUMBER, coordinated:every=TUPLES or coordinated:every=SECONDSs",
-        settings={"every": interval, "batches": whole},
+        form="coordinated:batches=NUMBER, coordinated:every=TUPLES or coordinated:every=SECONDSs, with ,extended",
+        settings={"every": interval, "batches": whole, "jitter": float, "extended": said},
+    )
+
+    @property
+    def protocol(self) -> str:
+        return "extended" if self.extended else "coordinated"
+
+    def describe(self) -> str:
+        told = JobProtection.describe(self)
+        return f"{told.removesuffix(')')}, extended)" if self.extended else told
+
+
+@dataclass(frozen=True, slots=True)
+class Uncoordinated(JobProtection):
+    """As ``Coordinated``, but each job's checkpoint counts at once, whatever other jobs have.
+
+    So it has to hold what they may still need: those tuples of its stream logs that were not acknowledged.
+
+    >>> Uncoordinated(batches=10).describe()
+    'Uncoordinated(every 10 batches)'
+    """
+
+    spelling = Spelling(
+        word="uncoordinated",
+        form="uncoordinated:batches=NUMBER, uncoordinated:every=TUPLES or uncoordinated:every=SECONDSs",
+        settings={"every": interval, "batches": whole, "jitter": float},
     )

@@ -8,15 +8,18 @@ from types import TracebackType
 import pyarrow as pa
 
 from spillway.backup.keeper import Observer, ignore
-from spillway.clock import Clock
+from spillway.clock import Clock, SystemClock
+from spillway.engine.coordinating import Coordination, check_coordination, needed_for_job
 from spillway.engine.job_logs import JobLogs, LogObserver, unobserved
 from spillway.engine.log_files import LogPlace
 from spillway.engine.outlets import Outlets
+from spillway.engine.rewinding import job_protection
 from spillway.engine.stream_log import BYTES_MAX
 from spillway.errors import GraphError, RunError
 from spillway.graph.graph import Graph
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator
+from spillway.records.checkpointed import Checkpointed
 from spillway.records.progress import ShardProgress
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.seeds import generator
@@ -31,6 +34,8 @@ class LocalJobs:
     Jobs take turns: one batch each, if what it reads is there and its logs have room, in the order in which they read
     from each other; with a ``seed``, in another order every time. What leaves is the same. ``state`` and ``backups``
     have a folder for each job. ``log_bytes_max`` is what a stream log may hold before the job that writes it waits.
+
+    Jobs that are protected as a whole (``Coordinated``, ``Uncoordinated``) go back by themselves when memory is lost.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class LocalJobs:
     ) -> None:
         self._name = graph.name
         self._graphs = graph.divided()
+        check_coordination(graph)
         self._temporary = state is None
         self.state = make_temporary("local-", graph=graph.name) if state is None else state
         if state is not None:
@@ -63,6 +69,8 @@ class LocalJobs:
         self._past: list[ShardProgress] = []  # of runs that were started again
         self._runs: dict[str, LocalRun] = {}
         self._logs: dict[str, JobLogs] = {}
+        self._coordination: dict[str, Coordination] = {}  # of jobs that are protected as a whole
+        self._checkpoints: list[Checkpointed] = []  # of runs that were started again
         for job in self._graphs:
             self._start(job, (batches or {}).get(job, 0))
 
@@ -97,7 +105,8 @@ class LocalJobs:
     def step(self) -> bool:
         """A turn of every job; false if all are done. A job that raises has its batch before it again."""
         moved = [self.turn(job) for job in self._turns()]
-        if any(moved):
+        heard = [self._hear(job) for job in self._runs]
+        if any(moved) or any(heard):
             return True
         if all(self._done(job) for job in self._runs):
             return False
@@ -111,10 +120,16 @@ class LocalJobs:
     def turn(self, job: str) -> bool:
         """One batch of one job, if it can; whether it could."""
         run, logs = self._runs[job], self._logs[job]
-        if self._done(job) or not logs.ready(run.batch) or logs.full():
+        if run.look_at_logs():
+            return True
+        if self._done(job):
+            return logs.end(run.batch)  # which may be gone with memory
+        if not logs.ready(run.batch) or self._must_wait(job):
             return False
+        before = len(run.rewinds())
         run.step()
-        logs.committed(run.batch - 1)
+        if len(run.rewinds()) == before:  # otherwise it went back
+            logs.committed(run.batch - 1)
         if self._done(job):
             logs.end(run.batch)
         return True
@@ -123,13 +138,25 @@ class LocalJobs:
         """Start a job again as another process would, after its own has died: with what it had committed."""
         run = self._runs[job]
         self._past += run.records()
+        if job in self._coordination:
+            self._checkpoints += self._coordination[job].log
         self._logs[job].close()
         run.close()
         self._start(job, run.batch)
 
+    def wipe(self, job: str) -> None:
+        """Lose all memory of a job: its shards, and the stream logs that it writes."""
+        self.job(job).wipe()
+        for writer in self._logs[job].writers.values():
+            writer.wipe()
+
     def records(self) -> list[ShardProgress]:
         """What every shard did in every batch so far."""
         return [*self._past, *(row for run in self._runs.values() for row in run.records())]
+
+    def checkpoints(self) -> list[Checkpointed]:
+        """The checkpoints of jobs that are protected as a whole, each as it came to count."""
+        return [*self._checkpoints, *(one for each in self._coordination.values() for one in each.log)]
 
     def progress(self) -> list[OperatorSummary]:
         """Backups, divergence, failures, per operator."""
@@ -154,9 +181,24 @@ class LocalJobs:
     def _start(self, job: str, batch: int) -> None:
         graph = self._graphs[job]
         checked = graph.checked()
+        protection = job_protection(checked)
         logs = self._logs[job] = JobLogs(
-            checked, place=self._place, bytes_max=self._bytes_max, observe=self._observe_logs
+            checked,
+            place=self._place,
+            bytes_max=self._bytes_max,
+            goes_back=protection is not None,
+            observe=self._observe_logs,
         )
+        if protection is not None:
+            self._coordination[job] = Coordination(
+                checked,
+                job=job,
+                protection=protection,
+                logs=logs,
+                backups=needed_for_job(job, protection, self._backups),
+                clock=self._clock or SystemClock(),
+                observe=self._observe_logs,
+            )
         logs.open()
         self._outlets.setdefault(job, Outlets(checked, logs))
         self._runs[job] = LocalRun(
@@ -168,11 +210,22 @@ class LocalJobs:
             observe=self._observe,
             logs=logs,
             outlets=self._outlets[job],
+            coordination=self._coordination.get(job),
         )
         if batch > 0:
             logs.committed(batch - 1)  # which may not have been told before it died
         if self._done(job):
-            logs.end(batch)
+            logs.end(self._runs[job].batch)
+
+    def _hear(self, job: str) -> bool:
+        """Let a job hear what the others say; whether that was anything."""
+        return self._runs[job].hear(held_up=self._must_wait(job))
+
+    def _must_wait(self, job: str) -> bool:
+        """Whether a job has to wait for those that read from it."""
+        coordination = self._coordination.get(job)
+        waits = coordination is not None and coordination.must_wait(self._runs[job].batch)
+        return waits or bool(self._logs[job].full())
 
     def _done(self, job: str) -> bool:
         ended = self._logs[job].ended()

@@ -1,7 +1,7 @@
 """A graph in one process: deterministic, batch by batch, for trials and tests and as the reference for Spark."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from spillway.backup.keeper import Observer, ignore
 from spillway.backup.orders import NO_ORDERS
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
+from spillway.engine.coordinating import Coordination
 from spillway.engine.exchange import exchange
 from spillway.engine.feedback import Mailbox
 from spillway.engine.job_logs import JobLogs
@@ -68,12 +69,14 @@ class LocalRun:
         rescale: bool = False,
         logs: JobLogs | None = None,
         outlets: Outlets | None = None,
+        coordination: Coordination | None = None,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
         check_activated(self._graph, self._stages)
         self._operators = kernels(self._graph, backups=backups)
         self._logs = logs
+        self._coordination = coordination
         self._outlets = outlets or Outlets(self._graph, logs)
         self._feeds: dict[str, Feed] = dict(logs.feeds()) if logs is not None else {}
         for name, source in self._graph.sources.items():
@@ -91,7 +94,14 @@ class LocalRun:
         self._rewinding = (
             None
             if protection is None
-            else Rewinding(self._graph, protection, backups=backups or "", next_batch=batch, clock=self._clock)
+            else Rewinding(
+                self._graph,
+                protection,
+                backups=backups or "",
+                next_batch=batch,
+                clock=self._clock,
+                coordination=coordination,
+            )
         )
         check_resumable(
             self._graph,
@@ -114,8 +124,8 @@ class LocalRun:
         self._backups = backups
         self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._observe = observe
-        if self._rewinding is not None and self._rewinding.unfinished:
-            self._rewinding.finish(self._forget_after)
+        if self._rewinding is not None:
+            self._rewinding.begin(batch, self._forget_after)
         places = Places(state=state, backups=backups, reach=self._reach, clock=self._clock)
         self.rescaled = divide_anew(self._graph, places, batch=batch) if rescale else finish(self._graph, places)
         """The operators whose state was divided anew, by this run or one that was killed while it did so."""
@@ -153,13 +163,33 @@ class LocalRun:
         """
         if self.batch >= self.batches:
             return False
+        self._goes_back(self._step)
+        return True
+
+    def look_at_logs(self) -> bool:
+        """Go back if a stream log that this job has written is gone; whether it did."""
+        return self._logs is not None and self._goes_back(partial(self._logs.check_there, self.batch))
+
+    def hear(self, *, held_up: bool) -> bool:
+        """Hear what other jobs have to say of checkpoints; whether there was something."""
+        heard = False
+
+        def listen() -> None:
+            nonlocal heard
+            heard = self._coordination is not None and self._coordination.hear(held_up=held_up)
+
+        return self._goes_back(listen) or heard
+
+    def _goes_back(self, work: Callable[[], None]) -> bool:
+        """Do something, and go back if it finds that memory is lost; whether it did."""
         try:
-            self._step()
+            work()
         except MemoryLostError as error:
             if self._rewinding is None:
                 raise
             self._rewinding.rewind(self.batch - 1, self._forget_after, why=str(error))
-        return True
+            return True
+        return False
 
     def _step(self) -> None:
         watch = Stopwatch(Work.APPLYING, self._clock)
@@ -184,11 +214,14 @@ class LocalRun:
                 batch=self.batch,
             )
         if self._rewinding is not None:
-            self._rewinding.ran(self.batch, tuples=sum(part.tuples for part in ranges))
+            saved_bytes = sum(row.backup_bytes for row in progress)
+            self._rewinding.ran(self.batch, tuples=sum(part.tuples for part in ranges), saved_bytes=saved_bytes)
         self._reach.note(progress, ranges)
         self._records += progress
         self._times.append(in_one_process(self.batch, watch.stopped(saving_s=saving_s(progress))))
         self.batch += 1
+        if self._coordination is not None:
+            self._coordination.committed(self.batch - 1)
 
     def _forget_after(self, batch: int) -> None:
         """Have all but the shards be as they were after ``batch``."""

@@ -10,7 +10,10 @@ never goes back further, so its inputs are acknowledged; it lasts until a newer 
 ``TRANSITIONS`` is refused and changes nothing.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
+
+from spillway.protocols.checkpoint_events import Checkpoint
 
 
 class State(StrEnum):
@@ -48,6 +51,16 @@ TRANSITIONS: dict[tuple[State, Cause], State] = {
     (State.PENDING, Cause.PASSED): State.GONE,
     (State.SAVING, Cause.SAVED): State.PERMANENT,
 }
+
+
+@dataclass(slots=True)
+class Pending:
+    """A checkpoint that is not permanent yet."""
+
+    checkpoint: Checkpoint
+    state: State
+    needs: dict[str, int]  # by output: up to where its reader must have acknowledged
+    waiting: dict[str, int]  # by job: its newest checkpoint that waits for this one
 
 
 def table() -> str:

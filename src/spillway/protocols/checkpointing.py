@@ -52,9 +52,10 @@ Where the seed is silent: it saves every pending checkpoint that is acknowledged
 load is one number, which would count a diamond twice and grow around a cycle for ever, here it is kept by job.
 """
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from spillway.protocols.checkpoint_events import (
@@ -79,7 +80,7 @@ from spillway.protocols.checkpoint_events import (
     nothing_yet,
 )
 from spillway.protocols.checkpoint_protocol import CheckpointProtocol
-from spillway.protocols.checkpoint_states import TRANSITIONS, Cause, State
+from spillway.protocols.checkpoint_states import TRANSITIONS, Cause, Pending, State
 
 PENDING_MAX = 4
 """How many copies of its state a job keeps in memory, unless told."""
@@ -90,16 +91,6 @@ _WEIGHT = 4  # of all checkpoints before, against the last one, in the mean size
 
 class RefusedError(AssertionError):
     """An event that cannot be, which changed nothing; the message has the story that led there."""
-
-
-@dataclass(slots=True)
-class Pending:
-    """A checkpoint that is not permanent yet."""
-
-    checkpoint: Checkpoint
-    state: State
-    needs: dict[str, int]  # by output: up to where its reader must have acknowledged
-    waiting: dict[str, int]  # by job: its newest checkpoint that waits for this one
 
 
 class CheckpointMachine:
@@ -152,6 +143,17 @@ class CheckpointMachine:
         self._story.append(event)
         self._story.extend(actions)
         return actions
+
+    def would(self, event: Event) -> list[Action]:
+        """What ``handle`` would answer; nothing is changed.
+
+        For a runtime that must know before a batch begins whether it will be kept.
+        """
+        other = copy.copy(self)
+        other.pending = [replace(one, needs=dict(one.needs), waiting=dict(one.waiting)) for one in self.pending]
+        other.acknowledged, other._loads = dict(self.acknowledged), dict(self._loads)
+        other._story = deque(self._story, maxlen=_STORY_MAX)
+        return other.handle(event)
 
     # -- what cannot be -----------------------------------------------------------------------------------------------
 

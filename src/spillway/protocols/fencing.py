@@ -4,7 +4,8 @@ Plain file systems have no compare-and-set, so a host that was only slow cannot 
 what it takes for its own. It is kept from being read instead, by names. Every backup is named by the epoch and the
 batch it was made in, and two rules are kept:
 
-* Who takes a shard over makes a backup of all of its state, under its own epoch, before it applies anything.
+* Who takes a shard over makes a backup of all of its state, under its own epoch, before it applies anything: of what it
+  has taken over, or, where a job goes back as a whole, of what it would go back to.
 * Nobody touches files of an epoch above its own.
 
 So as soon as an epoch has a backup it needs nothing that came before, and whatever is done under an older epoch, to

@@ -167,6 +167,9 @@ class Reliability:
         share = f"LF {self.loss_factor:.6g}, EF {self.error_factor:.6g}"
         losses = ("missing", "altered", "extra", "repeated", "unnumbered")
         no_delay = ("early", "untimed")
+        # What lacks only its ideal time can be late by anything, and still be in order.
+        in_stream = ("disordered",) if self.ordered_in_stream else ("disordered", "untimed")
+        between = ("disordered", "crossed") if self.ordered_between else ("disordered", "crossed", "untimed")
         return (
             Level(name="LILO", meaning="limited loss", holds=self.limited_loss, tightest=share, shown_by=losses),
             Level(name="LOLE", meaning="lossless", holds=self.lossless, tightest="", shown_by=losses),
@@ -183,14 +186,14 @@ class Reliability:
                 meaning="order in a stream",
                 holds=self.ordered_in_stream,
                 tightest="",
-                shown_by=("disordered", "untimed"),
+                shown_by=in_stream,
             ),
             Level(
                 name="IESO",
                 meaning="order between streams",
                 holds=self.ordered_between,
                 tightest="",
-                shown_by=("disordered", "crossed", "untimed"),
+                shown_by=between,
             ),
         )
 

@@ -11,15 +11,15 @@ from spillway.backup.policies.exact import ExactPolicy
 from spillway.backup.policies.approximate import ApproximatePolicy
 from spillway.backup.policies.upstream_backup import UpstreamBackupPolicy
 from spillway.backup.policies.checkpoint import CheckpointPolicy
-from spillway.backup.policies.coordinated import CoordinatedPolicy
+from spillway.backup.policies.job import JobPolicy
 # isort: on
 
 __all__ = [
     "ApproximatePolicy",
     "CheckpointPolicy",
     "Committing",
-    "CoordinatedPolicy",
     "ExactPolicy",
+    "JobPolicy",
     "NothingPolicy",
     "Policy",
     "UpstreamBackupPolicy",

@@ -5,11 +5,12 @@ done again by all of it. See ``engine.rewinding``.
 """
 
 from spillway.backup.policies.policy import Committing, Policy, policy_of
-from spillway.graph.protections import Coordinated
+from spillway.graph.protections import Coordinated, JobProtection, Uncoordinated
 
 
 @policy_of.register(Coordinated)
-class CoordinatedPolicy(Policy[Coordinated]):
+@policy_of.register(Uncoordinated)
+class JobPolicy(Policy[JobProtection]):
     """When the batch is a checkpoint of the job, and never else."""
 
     def is_due(self, batch: Committing) -> bool:
