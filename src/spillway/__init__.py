@@ -35,6 +35,7 @@ from spillway.graph import (
     Sliding,
     Stream,
     Trace,
+    Uncoordinated,
     UpstreamBackup,
     Windowing,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "Tally",
     "TallyTable",
     "Trace",
+    "Uncoordinated",
     "UpstreamBackup",
     "Vector",
     "Window",

@@ -16,7 +16,7 @@ from tests.operators.running import feed_of, running, tuples
 
 import spillway as sw
 from spillway.apps import APPS
-from spillway.apps.vitals import ELEMENTS, READINGS
+from spillway.apps.vitals import ELEMENTS, READINGS, readings_apart
 from spillway.errors import InputError
 from spillway.graph import Feed, Graph
 
@@ -139,3 +139,12 @@ def test_files(tmp_path: Path) -> None:
     pq.write_table(made.drop_columns(["sensor"]), tmp_path / "less.parquet")
     with pytest.raises(InputError, match="sensor not found among seq, time, value"):
         APP.reader(tmp_path / "less.parquet", tuples_per_batch=20)
+
+
+def test_sensors_with_a_feed_each_put_out_what_they_do_with_one_for_both() -> None:
+    both = APP.generator(seed=5, tuples=2_000, tuples_per_batch=250)
+    apart = readings_apart(both)
+    assert [{*feed.read(0)["sensor"].to_pylist()} for feed in apart] == [{1}, {2}]
+    found = [run(APP.build(data, feedback=2, threshold=17_500.0)) for data in (both, apart)]
+    assert found[0].num_rows == 2_000
+    assert found[0] == found[1]

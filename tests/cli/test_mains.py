@@ -320,3 +320,8 @@ def test_soak_of_protocols(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     said = capsys.readouterr().out
     assert "What happened:" in said and f"spillway soak protocols --seed {seed} --schedules 1" in said
     assert "1 broke a rule" in said
+
+
+def test_soak_of_jobs_knows_its_protections(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["soak", "jobs", "--protect", "prayer"]) == 1
+    assert "Jobs are killed under exact, coordinated, uncoordinated; --protect was 'p" in capsys.readouterr().err

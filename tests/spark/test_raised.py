@@ -14,6 +14,15 @@ from spillway.spark.raised import as_ours, interrupted_shortly, written_down
 EXAMPLES: dict[type, Any] = {str: "the disk\nis full", int: 3}
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SpillwayError)]
 
+NO_SOCKET = """[STREAM_FAILED] Query terminated with exception: Return Message: Traceback (most recent call last):
+  File "batches.py", line 101, in _run
+py4j.protocol.Py4JJavaError: An error occurred while calling o123.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 17.0 failed 4 times, \
+most recent failure: Lost task 0.3 in stage 17.0 (TID 46) (127.0.0.3 executor 5): \
+java.net.SocketException: No such file or directory
+\tat java.base/sun.nio.ch.UnixDomainSockets.connect0(Native Method)
+"""
+
 
 def printed(error: Exception, *, noted: bool = True) -> str:
     """What Spark tells of an error that a task raised."""
@@ -81,6 +90,15 @@ class JavaError(Py4JJavaError):
 
     def __str__(self) -> str:
         return "\tat somewhere\n" * 500
+
+
+def test_of_a_task_that_java_failed_it_is_told_where_and_why() -> None:
+    found = as_ours(Exception(NO_SOCKET), "Spark stopped the run")
+    assert type(found) is RunError
+    assert str(found) == (
+        "Spark stopped the run: Lost task 0.3 in stage 17.0 (TID 46) (127.0.0.3 executor 5): java.net.SocketException: "
+        "No such file or directory"
+    )
 
 
 def test_that_spark_interrupted_a_batch_is_told_in_words_it_knows_and_few() -> None:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from spillway.apps.app import App
 from spillway.apps.heart import OPTIONS, RATE, SAMPLES, SAMPLES_OF_PATIENTS, generate_samples
+from spillway.apps.jobs import JOBS, cut_into_jobs
 from spillway.apps.qrs import QRSDetector
 from spillway.apps.reading import Files
 from spillway.errors import InputError
@@ -42,7 +43,7 @@ TOLERANCE_S = 0.15
 """How far a beat found may be from the true one: what ANSI/AAMI EC57 allows."""
 
 
-def build(data: Any, *, protect: Protection | None, shards: int, sink: Sink, samples_per_s: float) -> Graph:
+def build(data: Any, *, protect: Protection | None, shards: int, sink: Sink, samples_per_s: float, jobs: int) -> Graph:
     """The three operators of seed 003, figure 12(a)."""
     graph = Graph("ecg", shards=shards)
     recording = graph.source("Recording", data)
@@ -57,6 +58,8 @@ def build(data: Any, *, protect: Protection | None, shards: int, sink: Sink, sam
         "QRSDetector", value="voltage", samples_per_s=samples_per_s, delay=delay, key=key, protect=protect
     )
     graph.sink("out", graph.add(beats, graph.add(clean, graph.add(sensor, recording))), sink)
+    if jobs:
+        cut_into_jobs(graph, protect)
     return graph
 
 
@@ -130,7 +133,7 @@ APP = App(
     graph=build,
     generated=generate_samples,
     read=read_samples,
-    options=(RATE,),
+    options=(RATE, JOBS),
     generator_options=OPTIONS,
     reader_options=(RATE,),
 )

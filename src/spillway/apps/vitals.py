@@ -17,7 +17,7 @@ those with its number.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spillway.apps.app import App, Option
+from spillway.apps.jobs import JOBS, cut_into_jobs
 from spillway.apps.making import Pieces
 from spillway.apps.reading import Files
 from spillway.errors import InputError
@@ -164,12 +165,16 @@ def build(
     threshold: float,
     attenuation: float,
     window: int,
+    jobs: int,
 ) -> Graph:
-    """SP2, and with ``feedback`` to one or both sensors SP3 or SP4."""
+    """SP2, and with ``feedback`` to one or both sensors SP3 or SP4; ``data`` is for both, or a pair, one for each."""
     graph = Graph("vitals", shards=shards)
-    readings = graph.source("Readings", data)
+    if isinstance(data, tuple):
+        read = [graph.source(f"Readings{number}", own) for number, own in enumerate(data, start=1)]
+    else:
+        read = [graph.source("Readings", data)] * len(SENSORS)
     sensors = []
-    for number, name in enumerate(SENSORS, start=1):
+    for number, (name, readings) in enumerate(zip(SENSORS, read, strict=True), start=1):
         limit = threshold if number <= feedback else None
         sensor = Sensor(name, number=number, threshold=limit, attenuation=attenuation, protect=protect)
         sensors.append(graph.add(sensor, readings))
@@ -181,6 +186,8 @@ def build(
         durable = protect is None or protect.loses_nothing
         graph.connect(average, name, "average", feedback=True, durable=durable)
     graph.sink("out", average, sink)
+    if jobs:
+        cut_into_jobs(graph, protect)
     return graph
 
 
@@ -215,6 +222,23 @@ def generate_readings(
     return Generator(make=readings, schema=READINGS, pieces=cut.count, pieces_per_batch=pieces_per_batch)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfOne:
+    """Of each piece, the readings of one sensor."""
+
+    make: Callable[[int], pa.RecordBatch]
+    number: int
+
+    def __call__(self, piece: int) -> pa.RecordBatch:
+        batch = self.make(piece)
+        return batch.filter(pc.equal(batch["sensor"], self.number))
+
+
+def readings_apart(both: Generator) -> tuple[Generator, ...]:
+    """The same readings as a feed for each sensor: so each can be read by a job of its own."""
+    return tuple(replace(both, make=_OfOne(make=both.make, number=number)) for number, _ in enumerate(SENSORS, start=1))
+
+
 def read_readings(path: str | os.PathLike[str], *, rows_per_piece: int, pieces_per_batch: int) -> Feed:
     """Readings in Parquet or Arrow: ``sensor`` (1 or 2), ``time`` in seconds and ``value``."""
     trace = Trace(path, rows_per_piece=rows_per_piece, pieces_per_batch=pieces_per_batch)
@@ -239,6 +263,7 @@ APP = App(
         Option(name="threshold", default=18_500.0, meaning="the average above which these attenuate"),
         Option(name="attenuation", default=0.5, meaning="what a value is multiplied by then", least=0, most=1),
         Option(name="window", default=100, meaning="elements that are summed, and averaged", least=1, most=10_000),
+        JOBS,
     ),
     generator_options=(
         Option(name="elements_per_s", default=200.0, meaning="elements of a sensor in a second", least=1e-3, most=1e6),

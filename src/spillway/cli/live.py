@@ -25,7 +25,9 @@ def watch(run: Run, title: str, *, quiet: bool) -> None:
         ended = False
         while not ended:
             ended = run.wait(_REFRESH_S)
-            show(_table(run.progress(), title, time.monotonic() - started_s))
+            progress = run.progress()
+            batch = max((summary.batch for summary in progress), default=-1)
+            show(progress_table(progress, f"{title}: batch {batch}", time.monotonic() - started_s))
             events: list[Moved | Waited | Rewound] = [*run.moves(), *run.waits(), *run.rewinds()]
             if not quiet:
                 for event in sorted(events, key=lambda event: event.time_s)[said:]:
@@ -47,9 +49,9 @@ def display(*, quiet: bool) -> Iterator[Callable[[RenderableType], None]]:
         yield show
 
 
-def _table(progress: list[OperatorSummary], title: str, elapsed_s: float) -> Table:
-    batch = max((summary.batch for summary in progress), default=-1)
-    table = Table(title=f"{title}: batch {batch}, {elapsed_s:.0f} s", title_justify="left")
+def progress_table(progress: list[OperatorSummary], title: str, elapsed_s: float) -> Table:
+    """What operators with state have done in so much time."""
+    table = Table(title=f"{title}, {elapsed_s:.0f} s", title_justify="left")
     table.add_column("operator")
     for column in ("tuples", "rate", "backups", "written", "divergence", "failures", "recoveries", "state"):
         table.add_column(column, justify="right")

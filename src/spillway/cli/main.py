@@ -14,6 +14,7 @@ from spillway.errors import SpillwayError
 COMMANDS = {
     "demo": "lose all memory twice in mid-stream and compare what each protection saves and costs",
     "run": "run an application on Spark",
+    "job": "run one job of a graph that was cut into jobs, in a driver of its own",
     "receive": "take items over TCP and HTTP for a Spark query, as safe as their bound asks for",
     "send": "send items to a receiver",
     "inject": "break a pipeline on purpose, operator by operator, and see what each fault does to the answer",

@@ -1,16 +1,14 @@
 """``spillway profile APP``: what the operators of an application cost, put out and remember, as measured here."""
 
 import argparse
-import importlib
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from spillway.apps import APPS
+from spillway.cli.graphs import named_app, own_graph
 from spillway.cli.numbers import count, seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
-from spillway.errors import GraphError
 from spillway.graph import Discard, Graph
 from spillway.model.measuring import measure_profile
 from spillway.model.profile import FORMAT, Profile
@@ -74,10 +72,8 @@ def main(options: argparse.Namespace) -> int:
 def build_graph(options: argparse.Namespace) -> Graph:
     """An application's graph on its input, what it puts out thrown away; or a graph of one's own, as it is."""
     if ":" in options.app:
-        return _own_graph(options.app)
-    if options.app not in APPS:
-        raise GraphError(f"There is no application {options.app!r}; there are {', '.join(sorted(APPS))}.")
-    app = APPS[options.app]
+        return own_graph(options.app)
+    app = named_app(options.app)
     if options.input is not None:
         feed = app.reader(options.input, tuples_per_batch=options.tuples_per_batch)
     else:
@@ -98,19 +94,3 @@ def measured(graph: Graph, backups: str, *, tuples_per_s: float | None) -> Profi
             PROGRESS.print(f"batch {done} of {of}", end="\r")
 
     return measure_profile(graph, backups=backups, tuples_per_s=tuples_per_s, progress=tell)
-
-
-def _own_graph(text: str) -> Graph:
-    """The graph that a module of the user's names, found as Python finds modules, in the present folder first."""
-    module, _, name = text.partition(":")
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise GraphError(f"{text!r} names no graph: {error}.") from error
-    graph = found() if callable(found) else found
-    if not isinstance(graph, Graph):
-        raise GraphError(f"{text!r} must be a Graph, or a function that makes one; got {type(graph).__name__}.")
-    return graph

@@ -8,17 +8,15 @@ from datetime import timedelta
 from pathlib import Path
 
 from spillway.apps import APPS
-from spillway.apps.app import App, Value
 from spillway.cli.directories import run_directory
+from spillway.cli.graphs import add_app_options, app_graph, show_options
 from spillway.cli.kept import sentences
 from spillway.cli.live import watch
-from spillway.cli.numbers import count, seconds, seed
+from spillway.cli.numbers import seconds
 from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
-from spillway.cli.protection import FORMS, parse_protection
 from spillway.cli.where import show_where, where_json
 from spillway.errors import GraphError
 from spillway.graph import Parquet
-from spillway.graph.protections import Exact
 from spillway.inject.models import FORMS as FAULTS
 from spillway.inject.models import parse_fault
 from spillway.inject.rewriting import with_fault
@@ -31,21 +29,12 @@ from spillway.state.folders import default_root, kept_memory, look_at
 def add_options(parser: argparse.ArgumentParser) -> None:
     apps = "; ".join(f"{app.name}: {app.description}" for app in APPS.values())
     parser.add_argument("app", choices=sorted(APPS), metavar="APP", help=apps)
-    parser.add_argument("--input", type=Path, help="read this file or folder instead of generating input")
-    parser.add_argument("--tuples", type=count, default=2_000_000, help="tuples to generate (default: 2e6)")
-    parser.add_argument("--tuples-per-batch", type=count, default=100_000, help="tuples in a batch (default: 1e5)")
-    parser.add_argument("--seed", type=seed, default=1, help="of the generated input (default: 1)")
-    parser.add_argument("--protect", type=parse_protection, default=Exact(), help=f"{FORMS} (default: exact)")
-    parser.add_argument("--shards", type=int, default=2, help="shards of the operator with state (default: 2)")
+    add_app_options(parser)
     parser.add_argument(
         "--rescale",
         action="store_true",
         help="a resumed run may have another number of --shards: state is divided anew",
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the application; see --options"
-    )
-    parser.add_argument("--options", action="store_true", help="list the application's options and stop")
     parser.add_argument(
         "--directory",
         type=Path,
@@ -67,32 +56,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     app = APPS[options.app]
     if options.options:
-        rows = [[option.name, option.default, option.meaning] for option in app.all_options()]
-        if options.json:
-            print_json({name: {"default": default, "meaning": meaning} for name, default, meaning in rows})
-        else:
-            print_table(f"Options of {app.name}", ["name", "default", "meaning"], rows)
+        show_options(app, as_json=options.json)
         return 0
-    given = _options(app, options.set)
     directory = run_directory(options.directory, app.name)
-    if options.input is not None:
-        reader_options = app.chosen(app.reader_options, given)
-        feed = app.reader(options.input, tuples_per_batch=options.tuples_per_batch, **reader_options)
-    else:
-        feed = app.generator(
-            seed=options.seed,
-            tuples=options.tuples,
-            tuples_per_batch=options.tuples_per_batch,
-            pieces_per_batch=2,
-            **app.chosen(app.generator_options, given),
+    graph = app_graph(app, options, Parquet(str(directory / "output")))
+    if graph.jobs and not options.draw:
+        raise GraphError(
+            f"Graph {graph.name!r} was cut into jobs, each of which runs by itself: 'spillway job {app.name}', with "
+            f"the same options, runs them, and 'spillway job {app.name} NAME' one of them."
         )
-    graph = app.build(
-        feed,
-        protect=options.protect,
-        shards=options.shards,
-        sink=Parquet(str(directory / "output")),
-        **app.chosen(app.options, given),
-    )
     if options.delay_max is not None:
         graph.delay_max = timedelta(seconds=options.delay_max)
     if options.fault:
@@ -209,17 +181,3 @@ def _show_hosts(running: Run) -> None:
         )
     for trouble in dict.fromkeys(running.troubles()):
         PEOPLE.print(trouble, markup=False, soft_wrap=True)
-
-
-def _options(app: App, given: list[str]) -> dict[str, Value]:
-    """NAME=VALUE pairs as options of the application."""
-    known = {option.name: option for option in app.all_options()}
-    chosen: dict[str, Value] = {}
-    for pair in given:
-        name, separator, text = pair.partition("=")
-        if not separator:
-            raise GraphError(f"--set wants NAME=VALUE; got {pair!r}.")
-        if name not in known:
-            raise GraphError(f"App {app.name!r} has no option {name!r}; it has {', '.join(known)}.")
-        chosen[name] = known[name].parse(text)
-    return chosen

@@ -26,6 +26,7 @@ class Attended:
         self._lock = threading.Lock()
         self._stopping = False
         self._error: Exception | None = None
+        self._found: Exception | None = None  # by somebody else than the query
         self._over = threading.Event()
         self.query = start()
         """The one that runs, or ran last."""
@@ -51,6 +52,18 @@ class Attended:
             raise self._error
         return True
 
+    def interrupt(self, find: Callable[[], Exception | None]) -> None:
+        """End the query as if it had failed with what ``find`` finds, if that is anything; for whoever has a ``mend``.
+
+        Asked while nothing is being mended, which may be about the very same.
+        """
+        assert self._mend is not None
+        with self._lock:
+            found = None if self._stopping or self._over.is_set() else find()
+            if found is not None and self._found is None:
+                self._found = found
+                self.query.stop()
+
     def stop(self) -> None:
         """Stop it after the batch at hand, or at once if that takes long; none is started any more."""
         with self._lock:
@@ -62,14 +75,16 @@ class Attended:
 
     def _attend(self) -> None:
         while True:
+            ended: Exception | None = None
             try:
                 self.query.awaitTermination()
+            except (PySparkException, Py4JError) as error:
+                ended = error
+            with self._lock:
+                ended, self._found = self._found or ended, None
+            if ended is None or not self._again(ended):
                 self._over.set()
                 return
-            except (PySparkException, Py4JError) as error:
-                if not self._again(error):
-                    self._over.set()
-                    return
 
     def _again(self, error: Exception) -> bool:
         assert self._mend is not None

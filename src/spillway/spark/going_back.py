@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from spillway.backup.reach import Reach
 from spillway.clock import SystemClock
+from spillway.engine.coordinating import Coordination, batches_kept
 from spillway.engine.rewinding import Rewinding, job_protection
 from spillway.errors import MemoryLostError, SpillwayError
 from spillway.graph.checked import CheckedGraph
@@ -13,6 +14,7 @@ from spillway.graph.jobs import check_repeatable
 from spillway.records.rewound import Rewound
 from spillway.spark.offsets import next_batch as batch_after_last
 from spillway.spark.offsets import rewind_offsets
+from spillway.spark.raised import as_ours
 from spillway.spark.read_again import check_readable_again
 
 
@@ -24,7 +26,7 @@ def going_back(
     checkpoint: str,
     reach: Reach,
     forget_after: Callable[[int], None],
-    next_batch: int,
+    coordination: Coordination | None = None,
 ) -> "GoingBack | None":
     """What sends a graph back when memory is lost; None if it is not protected as a whole."""
     protection = job_protection(graph)
@@ -34,15 +36,23 @@ def going_back(
         check_readable_again(source)
     check_repeatable(graph)
     assert backups is not None, "a protection that keeps backups was refused without a folder for them"
-    rewinding = Rewinding(graph, protection, backups=backups, next_batch=next_batch, clock=SystemClock())
+    rewinding = Rewinding(
+        graph,
+        protection,
+        backups=backups,
+        next_batch=batch_after_last(spark, checkpoint),
+        clock=SystemClock(),
+        coordination=coordination,
+    )
+    # The checkpoint before the last is the one to go back to while the last does not count yet.
+    kept = 2 * protection.batches_most if coordination is None else batches_kept(protection)
     return GoingBack(
         rewinding,
         spark,
         checkpoint=checkpoint,
         reach=reach,
         forget_after=forget_after,
-        # The checkpoint before the last is the one to go back to while the last does not count yet.
-        batches_kept=2 * protection.batches_max + 10,
+        batches_kept=kept + 10,
     )
 
 
@@ -69,16 +79,16 @@ class GoingBack:
 
     def next_batch(self) -> int:
         """The batch that the run begins with, once what an earlier one began is finished."""
-        if self.rewinding.unfinished:
-            self.rewinding.finish(self._forget_after)
+        self.rewinding.begin(batch_after_last(self._spark, self._checkpoint), self._forget_after)
         return batch_after_last(self._spark, self._checkpoint)
 
-    def mended(self, error: SpillwayError) -> Rewound | None:
+    def mended(self, error: Exception) -> Rewound | None:
         """Go back, if what ended the query is that memory was lost; None if it is something else."""
-        if not isinstance(error, MemoryLostError):
+        ours = error if isinstance(error, SpillwayError) else as_ours(error, "Spark stopped the run")
+        if not isinstance(ours, MemoryLostError):
             return None
         committed = batch_after_last(self._spark, self._checkpoint) - 1
-        self.rewinding.rewind(committed, self._forget_after, why=str(error))
+        self.rewinding.rewind(committed, self._forget_after, why=str(ours))
         return self.rewinding.log[-1]
 
     def _forget_after(self, batch: int) -> None:

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spillway.backup.reach import FOLDER
+from spillway.clock import SystemClock
+from spillway.engine.coordinating import Coordination, needed_for_job
 from spillway.engine.feedback import Mailbox
 from spillway.engine.inputs import Counted, Inputs, read_in_step
 from spillway.engine.job_logs import JobLogs, LogObserver, forward, unobserved, views
 from spillway.engine.log_files import LogPlace
 from spillway.engine.outlets import Outlets
+from spillway.engine.rewinding import job_protection
 from spillway.engine.taking import Taking
-from spillway.errors import GraphError
+from spillway.errors import GraphError, LogLostError
 from spillway.graph.checked import CheckedGraph
 from spillway.spark.growing import log_beside
 from spillway.spark.raised import interruption, written_down
@@ -28,6 +31,8 @@ class SparkJob:
     logs: JobLogs
     outlets: Outlets  # which outlive a run that fails, and with them what Memory sinks have
     inputs: Inputs | None  # None if it reads streaming DataFrames, which Spark divides into batches
+    coordination: Coordination | None  # None if it is not protected as a whole
+    in_step: bool  # whether a batch is one of each job that it reads, by its number
     by_value: bool  # whether tasks are given the tuples of logs, because they may be on other machines
 
     def open(self) -> None:
@@ -46,12 +51,40 @@ class SparkJob:
 
     def begin(self, batch: int, mailbox: Mailbox, *, stopped: Callable[[], bool]) -> None:
         """Wait until the logs of this job have room, and lay the feedback of others where its shards find it."""
-        while self.logs.full():
-            if stopped():
-                raise interruption()
-            time.sleep(_ROOM_S)
         with written_down():
+            self.committed(batch - 1)
+            while self.held_up(batch):
+                if stopped():
+                    raise interruption()
+                if self.coordination is None or not self.coordination.hear(held_up=True):
+                    time.sleep(_ROOM_S)
             self.logs.begin(batch, mailbox)
+
+    def held_up(self, batch: int) -> bool:
+        """Whether a batch has to wait for those that read from this job."""
+        waits = self.coordination is not None and self.coordination.must_wait(batch)
+        return waits or bool(self.logs.full())
+
+    def committed(self, batch: int) -> None:
+        """All batches up to this one count."""
+        if batch >= 0:
+            self.logs.committed(batch)
+        if self.coordination is not None:
+            self.coordination.committed(batch)
+
+    def forget(self, committed: int) -> None:
+        """Forget what batches read that the job will never go back to, behind the one before them."""
+        if self.inputs is not None:
+            oldest = committed if self.coordination is None else self.coordination.permanent
+            self.inputs.forget_before(oldest - 1)
+
+    def lost_log(self, committed: int) -> LogLostError | None:
+        """What is to be said of a log that this job has written and that is gone, and with it what others may need."""
+        try:
+            self.logs.check_there(committed + 1)
+        except LogLostError as lost:
+            return lost
+        return None
 
 
 def spark_job(
@@ -63,9 +96,11 @@ def spark_job(
     bounded: bool,
     one_machine: bool,
     bytes_max: int,
+    backups: str | None,
     observe: LogObserver = unobserved,
 ) -> SparkJob:
     """The job ``name``, whose graph this is; ``bounded`` if it ends when all there is was read."""
+    protection = job_protection(graph)
     found = views(graph, place=place)
     read = forward(graph)
     frames = [source.name for source in graph.sources.values() if source.by_spark]
@@ -95,5 +130,24 @@ def spark_job(
             folder=checkpoint / FOLDER / "inputs",
         )
     read_of = read_in_step if inputs is None else inputs.read_of
-    logs = JobLogs(graph, place=place, bytes_max=bytes_max, read_of=read_of, observe=observe)
-    return SparkJob(name=name, logs=logs, outlets=Outlets(graph, logs), inputs=inputs, by_value=not one_machine)
+    goes_back = protection is not None
+    logs = JobLogs(graph, place=place, bytes_max=bytes_max, goes_back=goes_back, read_of=read_of, observe=observe)
+    return SparkJob(
+        name=name,
+        logs=logs,
+        outlets=Outlets(graph, logs),
+        inputs=inputs,
+        in_step=inputs is None or inputs.in_step,
+        by_value=not one_machine,
+        coordination=None
+        if protection is None
+        else Coordination(
+            graph,
+            job=name,
+            protection=protection,
+            logs=logs,
+            backups=needed_for_job(name, protection, backups),
+            clock=SystemClock(),
+            observe=observe,
+        ),
+    )

@@ -19,7 +19,7 @@ from spillway.errors import RunError
 from spillway.files.durable import create_whole, make_folder
 from spillway.spark.offsets import numbers_in
 from spillway.spark.places import local_folder, state_name
-from spillway.state.folders import TEMPORARY_CHECKPOINT, claim, default_root, use
+from spillway.state.folders import TEMPORARY_CHECKPOINT, claim, default_root, other_user, use
 
 _RUN = "run.json"
 _LOGS = ".logs"  # no job's name begins like that
@@ -63,6 +63,15 @@ class JobPlaces:
     def committed(self, job: str) -> int:
         """The last batch of a job that Spark has noted as done; -1 if there is none."""
         return max(numbers_in(self.checkpoint(job) / "commits"), default=-1)
+
+    def check_free(self, job: str) -> None:
+        """Refuse a job that another driver runs, before anything of it is touched."""
+        user = other_user(self.checkpoint(job))
+        if user is not None:
+            raise RunError(
+                f"Job {job!r} of graph {self._graph!r} is run by process {user.pid} already, from the same checkpoint "
+                f"{self.root}. Stop that one first, or name another folder with checkpoint=."
+            )
 
     def leave(self, states: list[Path]) -> None:
         """Remove what is temporary, these folders of shards too."""

@@ -23,7 +23,7 @@ from spillway.engine.inputs import Inputs
 from spillway.spark.feed import read_stream
 from spillway.spark.packed import ReadPiece, pack
 
-_WAIT_S, _LOOK_S = 0.05, 0.005
+_WAIT_S, _LOOK_S = 0.2, 0.02  # a look takes 0.3 ms for each log
 
 
 def read_job(

@@ -23,13 +23,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spillway.backup.keeper import Observer
+from spillway.engine.coordinating import check_coordination
 from spillway.engine.job_logs import LogObserver, unobserved
 from spillway.engine.supervising import RestartRule, Supervision
 from spillway.errors import GraphError, SpillwayError
 from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
+from spillway.records.checkpointed import Checkpointed
 from spillway.records.progress import ShardProgress
 from spillway.records.restarted import Restarted
+from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.spark.job import SparkJob, spark_job
 from spillway.spark.job_places import JobPlaces
@@ -53,6 +56,7 @@ class _Looked:
     done: bool = False
     again_at_s: float = 0.0
     past: list[ShardProgress] = field(default_factory=list)  # of runs that failed
+    rewinds: list[Rewound] = field(default_factory=list)  # of these, too
     states: set[Path] = field(default_factory=set)
 
 
@@ -77,12 +81,15 @@ class JobsRun:
         log_bytes_max: int,
         restart: RestartRule,
         rebalance: bool = False,
-        only: str | None = None,
+        only: str | Sequence[str] | None = None,
         observe_logs: LogObserver = unobserved,
     ) -> None:
         graphs = graph.divided()
-        if only is not None and only not in graphs:
-            raise GraphError(f"Graph {graph.name!r} has jobs {', '.join(graphs)}; there is no {only!r}.")
+        wanted = list(graphs) if only is None else [only] if isinstance(only, str) else list(only)
+        for name in wanted:
+            if name not in graphs:
+                raise GraphError(f"Graph {graph.name!r} has jobs {', '.join(graphs)}; there is no {name!r}.")
+        check_coordination(graph)
         checked = graph.checked()
         feeds = all(source.feed is not None for source in checked.sources.values())
         self._bounded = feeds if trigger is None else bool(trigger.get("availableNow") or trigger.get("once"))
@@ -101,9 +108,11 @@ class JobsRun:
         self._jobs: dict[str, _Looked] = {}
         self._thread: threading.Thread | None = None
         context: Any = spark.sparkContext
+        for name in wanted:
+            self._places.check_free(name)
         try:
             for name, part in graphs.items():
-                if only in (None, name):
+                if name in wanted:
                     job = spark_job(
                         name,
                         part.checked(),
@@ -112,6 +121,7 @@ class JobsRun:
                         bounded=self._bounded,
                         one_machine=bool(context._jsc.sc().isLocal()),
                         bytes_max=log_bytes_max,
+                        backups=backups,
                         observe=observe_logs,
                     )
                     self._jobs[name] = _Looked(name=name, graph=part, job=job, supervision=Supervision(restart))
@@ -187,6 +197,18 @@ class JobsRun:
         """Each time a job failed and was started again (the last 100,000)."""
         return list(self._restarts)
 
+    def rewinds(self) -> dict[str, list[Rewound]]:
+        """Each time a job that is protected as a whole was sent back, by job (the last 100,000)."""
+        return {
+            name: [*one.rewinds, *(one.run.rewinds() if one.run is not None else ())]
+            for name, one in self._jobs.items()
+        }
+
+    def checkpoints(self) -> list[Checkpointed]:
+        """The checkpoints of jobs that are protected as a whole, each as it came to count (the last 10,000 of each)."""
+        found = [one.job.coordination for one in self._jobs.values() if one.job.coordination is not None]
+        return [each for coordination in found for each in coordination.log]
+
     def troubles(self) -> list[str]:
         """What went wrong and was mended, or cost nothing."""
         told = [restarted.told() for restarted in self._restarts]
@@ -199,6 +221,19 @@ class JobsRun:
         """The jobs that wait because a log is full, and the streams it is of."""
         full = {name: one.job.logs.full() for name, one in self._jobs.items() if not one.done}
         return {name: streams for name, streams in full.items() if streams}
+
+    def wanting(self) -> dict[str, dict[str, str]]:
+        """The jobs that wait for what others have not put out yet: the streams it is of, and who writes each."""
+        wanting = {
+            name: one.job.logs.wanting(self._places.committed(name), in_step=one.job.in_step)
+            for name, one in self._jobs.items()
+            if not one.done
+        }
+        return {name: streams for name, streams in wanting.items() if streams}
+
+    def committed(self) -> dict[str, int]:
+        """The last batch of each job that counts, in this run or one that it resumed; -1 if there is none."""
+        return {name: self._places.committed(name) for name in self._jobs}
 
     def dropped(self) -> dict[str, int]:
         """Of streams whose tuples are dropped while their reader is down: how many it has not got."""
@@ -264,9 +299,11 @@ class JobsRun:
             self._over.set()
 
     def _look_at(self, one: _Looked) -> None:
-        if one.done:
-            return
         try:
+            if one.done:
+                one.job.committed(one.committed)  # others may still have something to say of its checkpoints
+                if not self._must_go_back(one):
+                    return
             if one.run is None:
                 if time.monotonic() < one.again_at_s or self._starting() or not self._has_begun(one):
                     return
@@ -274,6 +311,8 @@ class JobsRun:
             assert one.run is not None
             self._tell_logs(one)
             if one.run.active:
+                if one.job.coordination is not None:
+                    one.run.interrupt(lambda: one.job.lost_log(self._places.committed(one.name)))
                 if one.job.inputs is None or one.job.inputs.done() != one.committed + 1:
                     return
                 one.run.query.stop()  # it has read all there will ever be, and all of it counts
@@ -284,6 +323,16 @@ class JobsRun:
             self._failed(one, as_ours(error, "Spark stopped the job"))
         except SpillwayError as error:
             self._failed(one, error)
+
+    def _must_go_back(self, one: _Looked) -> bool:
+        """Whether a job that is done has lost what others have still to read; it is then to be started again."""
+        lost = one.job.lost_log(one.committed)
+        if lost is None:
+            return False
+        self._keep_past(one)
+        one.done, one.run = False, None
+        self._note_restart(one, lost, waited_s=0.0)
+        return True
 
     def _has_begun(self, one: _Looked) -> bool:
         """Whether a job has something to read; one that never will have is done."""
@@ -300,10 +349,12 @@ class JobsRun:
         return any(run.active and not one.job.started() for one, run in runs)
 
     def _tell_logs(self, one: _Looked) -> None:
+        """Tell a job's logs, and those it saves together with, what counts now, and let it hear what they say."""
         committed = self._places.committed(one.name)
+        one.job.committed(committed)
         if committed > one.committed:
-            one.job.logs.committed(committed)
-            one.committed = committed
+            one.job.forget(committed)
+        one.committed = committed
 
     def _end(self, one: _Looked) -> None:
         one.job.logs.end(one.committed + 1)
@@ -316,14 +367,25 @@ class JobsRun:
         one.committed = self._places.committed(one.name)
         wait_s = one.supervision.failed(error, committed=one.committed)
         if one.run is not None:
-            one.past = [*one.past, *one.run.records()][-_ROWS_MAX:]
+            self._keep_past(one)
             with suppress(SpillwayError, PySparkException, Py4JError):  # what it failed for is known
+                if one.run.active:  # it is not the query that failed
+                    one.run.query.stop()
                 one.run.wait(0)
         if wait_s is None or not one.states:  # which could not even be started once
             raise error
         one.run, one.again_at_s = None, time.monotonic() + wait_s
+        self._note_restart(one, error, waited_s=wait_s)
+
+    def _keep_past(self, one: _Looked) -> None:
+        """Have what a run that is over has done among what its job has done."""
+        if one.run is not None:
+            one.past = [*one.past, *one.run.records()][-_ROWS_MAX:]
+            one.rewinds = [*one.rewinds, *one.run.rewinds()][-_ROWS_MAX:]
+
+    def _note_restart(self, one: _Looked, error: SpillwayError, *, waited_s: float) -> None:
         self._restarts.append(
-            Restarted(job=one.name, committed=one.committed, why=str(error), waited_s=wait_s, time_s=time.time())
+            Restarted(job=one.name, committed=one.committed, why=str(error), waited_s=waited_s, time_s=time.time())
         )
         del self._restarts[:-_ROWS_MAX]
 

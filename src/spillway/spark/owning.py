@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spillway.backup.keeper import Observer, Step, ignore
 from spillway.backup.reach import Reach
@@ -41,10 +41,9 @@ from spillway.spark.hosts import hosts_seen
 from spillway.spark.lookout import Look, Lookout
 from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.move_log import MoveLog
-from spillway.spark.pinning import Pins
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours
-from spillway.spark.settings import WAIT_FOR_HOST_S, wait_for_hosts
+from spillway.spark.settings import WAIT_FOR_HOST_S, refuse_speculation, wait_for_hosts
 from spillway.spark.sweeping import leave, sweeping
 from spillway.spark.telling import PROPERTY, Told, written
 
@@ -113,7 +112,7 @@ class Owners:
                 "a folder that only Spark can open. Name a folder that all hosts can reach with backups=."
             )
         if self.several:
-            self._pins = Pins(spark)
+            refuse_speculation(spark)
             least_s = min(group.delay_max_s for group in self._groups.values())
             wait_for_hosts(spark, seconds=min(max(least_s, 1.0), WAIT_FOR_HOST_S))
 
@@ -173,12 +172,12 @@ class Owners:
             self._observe(Step.PLACED, "", -1, batch)
         self._spark.sparkContext.setLocalProperty(PROPERTY, written(self._told()))
 
-    def pinned(self, frame: DataFrame, stage: int) -> DataFrame:
-        """The tasks of a stage, each on the host that owns its shard."""
+    def places(self, stage: int) -> list[str | None] | None:
+        """The host on which each task of a stage is wanted: the owner of its shard; None if any will do."""
         if not self.several or len(self._placement.living) < 2:
-            return frame
+            return None
         group, owners = self._by_stage[stage], self._placement.owners
-        return self._pins.pinned(frame, [owners[group.name, index].host for index in range(group.shards)])
+        return [owners[group.name, index].host for index in range(group.shards)]
 
     def try_again(self, batch: int, error: Exception) -> None:
         """A batch failed. Returns if it may go better after another look; raises the error otherwise."""

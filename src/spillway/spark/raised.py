@@ -21,6 +21,7 @@ _NOTED = re.compile(rf"^\W*{_NOTE}(\{{.*\}})\s*$", re.MULTILINE)
 _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
+_LOST_TASK = re.compile(r"most recent failure: (.+)")
 _INTERRUPTION = "java.lang.InterruptedException"
 CANCELLATION = "[SPARK_JOB_CANCELLED]"
 # What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
@@ -88,5 +89,8 @@ def as_ours(error: Exception, outcome: str) -> SpillwayError:
             f"{outcome}: one of Spark's Python processes died. Run it again, with the same checkpoint= if it had one: "
             f"what was committed is not lost. If it dies again, the system's log may say why; often memory was short."
         )
+    lost = _LOST_TASK.findall(text)
+    if lost:
+        return RunError(f"{outcome}: {lost[-1]}")
     by_java = _RAISED_BY_JAVA.findall(text) if isinstance(error, Py4JError) else []
     return RunError(f"{outcome}: {by_java[0] if by_java else text.strip().splitlines()[0]}")

@@ -3,7 +3,7 @@
 import threading
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -16,16 +16,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spillway.backup.keeper import Observer, Step
-from spillway.backup.reach import FOLDER, Reach
+from spillway.backup.reach import Reach
 from spillway.engine import rescaling
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
 from spillway.engine.feedback import Mailbox
 from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
+from spillway.engine.owner_table import table_folder
 from spillway.engine.resuming import check_resumable
 from spillway.errors import BackupError, RunError, SpillwayError
-from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
@@ -98,7 +98,6 @@ class Run:
         self.state = self._places.state
         try:
             self._places.take(Holder(places=one._places, run=one, graph=one._graph.name) for one in list(_RUNS))
-            batch = next_batch(spark, self._places.checkpoint)
             self._reach = Reach.beside(self._places.checkpoint)
             self._back = going_back(
                 self._graph,
@@ -107,10 +106,9 @@ class Run:
                 checkpoint=self._places.checkpoint,
                 reach=self._reach,
                 forget_after=self._outlets.forget_after,
-                next_batch=batch,
+                coordination=None if job is None else job.coordination,
             )
-            if self._back is not None:
-                batch = self._back.next_batch()
+            batch = next_batch(spark, self._places.checkpoint) if self._back is None else self._back.next_batch()
             self._owners = self._owning(batch=batch, rebalance=rebalance)
             several = self._owners.several
             check_resumable(
@@ -163,9 +161,6 @@ class Run:
 
     def _owning(self, *, batch: int, rebalance: bool) -> Owners:
         backups = self._backups
-        table: Folder | None = None
-        with suppress(ImportError, ValueError):  # a checkpoint that only Spark can open: see Reach.beside
-            table = open_folder(backups, self._graph.name) if backups else open_folder(self._places.checkpoint, FOLDER)
         context: Any = self._spark.sparkContext
         self._memory = self._places.memory(one_machine=bool(context._jsc.sc().isLocal()))
         return Owners(
@@ -173,7 +168,7 @@ class Run:
             self._spark,
             memory=self._memory,
             backups=backups,
-            table=table,
+            table=table_folder(self._graph.name, backups=backups, checkpoint=self._places.checkpoint),
             batch=batch,
             reach=self._reach,
             rebalance=rebalance,
@@ -185,13 +180,17 @@ class Run:
     def _mend(self, error: Exception) -> bool:
         """The query has ended; true if it may be started again, because memory was lost and the graph went back."""
         assert self._back is not None
-        rewound = self._back.mended(as_ours(error, "Spark stopped the run"))
+        rewound = self._back.mended(error)
         if rewound is None:
             return False
         self._reports.fresh()  # of tasks whose batch does not count
         if self._directory is not None:
             self._directory.add_rewinds([rewound])
         return True
+
+    def interrupt(self, find: Callable[[], Exception | None]) -> None:
+        """End the query as if it had failed with what ``find`` finds; of a run whose graph goes back as a whole."""
+        self._attended.interrupt(find)
 
     def rewinds(self) -> list[Rewound]:
         """Each time this run was sent back to its last checkpoint, because memory was lost."""

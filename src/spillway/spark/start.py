@@ -1,12 +1,13 @@
 """The door: a graph, started on Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from spillway.backup.keeper import Observer, ignore
+from spillway.engine.job_logs import LogObserver, unobserved
 from spillway.engine.stream_log import BYTES_MAX
 from spillway.engine.supervising import RESTART_RULE, RestartRule
 from spillway.errors import GraphError
@@ -75,16 +76,18 @@ def run_jobs(
     directory: str | Path | None = None,
     observe: Observer = ignore,
     rebalance: bool = False,
-    only: str | None = None,
+    only: str | Sequence[str] | None = None,
     log_bytes_max: int = BYTES_MAX,
     restart: RestartRule = RESTART_RULE,
+    observe_logs: LogObserver = unobserved,
 ) -> JobsRun:
     """Start a graph that was cut into jobs, each as a query of its own, and return at once.
 
     What ``run`` takes, this takes too; each job has a folder of its own below ``state`` and ``checkpoint``, which must
     be local, and records in one below ``directory``. Beside that:
 
-    only           run this job alone: others are run by other drivers, given the same ``checkpoint`` and ``state``
+    only           run this job alone, or these: others are run by other drivers, given the same ``checkpoint`` and
+                   ``state``
     log_bytes_max  what each stream log between jobs may hold, in shared memory, before the job that writes it waits
     restart        when a job that failed is started again, and when that is given up: then all are stopped
     """
@@ -101,4 +104,5 @@ def run_jobs(
         only=only,
         log_bytes_max=log_bytes_max,
         restart=restart,
+        observe_logs=observe_logs,
     )

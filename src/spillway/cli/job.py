@@ -1,0 +1,190 @@
+"""``spillway job GRAPH [NAME]``: one job of a graph in a driver of its own, which can be killed alone; or all in one.
+
+Drivers of the same run find each other by the folder of checkpoints alone, so each is given the same, and the same
+graph. None waits for another to be there: one that reads what nobody has put out yet says so and goes on once it comes.
+"""
+
+import argparse
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from spillway.apps import APPS
+from spillway.cli.graphs import add_app_options, app_graph, named_app, own_graph, show_options
+from spillway.cli.live_jobs import rewinds_told, watch_jobs
+from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
+from spillway.errors import GraphError, RunError
+from spillway.graph import Graph, Parquet
+from spillway.graph.spelling import interval
+from spillway.spark import JobsRun, run_jobs, session
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    known = ", ".join(sorted(APPS))
+    parser.add_argument(
+        "graph", metavar="GRAPH", help=f"{known}; or package.module:name, a Graph or a function that makes one"
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the job (default: all of them, in this driver)")
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="a local folder, the same for all drivers of a run; the same again resumes (default: DIR/checkpoint of "
+        "--directory)",
+    )
+    parser.add_argument("--backups", metavar="DIR", help="a folder or URL (default: DIR/backups of --directory)")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        metavar="DIR",
+        help="an application's output, and in DIR/records/NAME the records of a job (default: CHECKPOINT-run)",
+    )
+    parser.add_argument(
+        "--trigger",
+        type=parse_trigger,
+        metavar="WHEN",
+        help="now: read what there is and end; SECONDSs, such as 5s: begin a batch every so often (default: now if all "
+        "sources are traces or generators, and otherwise as soon as something is there)",
+    )
+    parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
+    parser.add_argument("--draw", action="store_true", help="print the graph of the job and stop")
+    add_app_options(parser.add_argument_group("of an application"))
+
+
+def parse_trigger(text: str) -> dict[str, Any]:
+    """When batches begin, as Spark's ``trigger`` is told.
+
+    >>> parse_trigger("now"), parse_trigger("2.5s")
+    ({'availableNow': True}, {'processingTime': '2500 milliseconds'})
+    """
+    if text == "now":
+        return {"availableNow": True}
+    try:
+        every = interval(text)
+    except ValueError:
+        every = 0
+    if isinstance(every, int):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither now nor seconds, such as 5s")
+    return {"processingTime": f"{round(every.total_seconds() * 1000)} milliseconds"}
+
+
+def main(options: argparse.Namespace) -> int:
+    own = ":" in options.graph
+    if options.options:
+        if own:
+            raise GraphError(f"{options.graph!r} is a graph of your own; --options are those of an application.")
+        show_options(named_app(options.graph), as_json=options.json)
+        return 0
+    if own and options.set:
+        raise GraphError(f"{options.graph!r} is a graph of your own; --set is for options of an application.")
+    app = None if own else named_app(options.graph)
+    checkpoint, directory = _places(options)
+    graph = own_graph(options.graph) if app is None else app_graph(app, options, Parquet(str(directory / "output")))
+    _check(graph, options.graph, options.name)
+    if options.draw:
+        PEOPLE.print(graph.divided()[options.name].draw() if options.name else graph.draw(), end="", markup=False)
+        return 0
+    began_s = time.monotonic()
+    with run_jobs(
+        graph,
+        session(master=options.master),
+        backups=options.backups or directory / "backups",
+        checkpoint=checkpoint,
+        trigger=options.trigger,
+        directory=directory / "records",
+        only=options.name,
+    ) as running:
+        began_s = time.monotonic()
+        watch_jobs(running, graph.name, quiet=options.json)
+        elapsed_s = time.monotonic() - began_s
+        batches = {name: run.batches if (run := running.job(name)) is not None else 0 for name in running.jobs}
+    if options.json:
+        _print_json(graph, running, batches, elapsed_s, checkpoint=checkpoint, directory=directory)
+    else:
+        _show(graph, running, batches, elapsed_s, directory=directory)
+    return 0
+
+
+def _places(options: argparse.Namespace) -> tuple[Path, Path]:
+    """Checkpoint and directory."""
+    if options.checkpoint is None and options.directory is None:
+        raise RunError(
+            "Drivers of a run find each other by its checkpoint: name a folder with --checkpoint (or --directory, in "
+            "which it then is), the same for all of them."
+        )
+    checkpoint = options.checkpoint or options.directory / "checkpoint"
+    return checkpoint, options.directory or Path(f"{checkpoint}-run")
+
+
+def _check(graph: Graph, named: str, job: str | None) -> None:
+    if not graph.jobs:
+        can = any(option.name == "jobs" for option in APPS[named].options) if named in APPS else False
+        how = "--set jobs=1 cuts it" if can else "graph.job(name, operators) cuts one, and 'spillway run' runs it whole"
+        raise GraphError(f"Graph {graph.name!r} has no jobs: {how}.")
+    jobs = graph.divided()
+    if job is not None and job not in jobs:
+        raise GraphError(f"Graph {graph.name!r} has jobs {', '.join(jobs)}; there is no {job!r}.")
+
+
+def _print_json(
+    graph: Graph, running: JobsRun, batches: dict[str, int], elapsed_s: float, *, checkpoint: Path, directory: Path
+) -> None:
+    committed = running.committed()
+    print_json(
+        {
+            "graph": graph.name,
+            "checkpoint": str(checkpoint),
+            "directory": str(directory),
+            "seconds": elapsed_s,
+            "jobs": {name: {"batches": batches[name], "last_batch": committed[name]} for name in running.jobs},
+            "operators": [asdict(summary) for summary in running.progress()],
+            "restarts": [asdict(restarted) for restarted in running.restarts()],
+            "rewinds": {name: [one.as_json() for one in found] for name, found in running.rewinds().items()},
+            "checkpoints": [checkpoint.as_json() for checkpoint in running.checkpoints()],
+            "dropped": running.dropped(),
+            "troubles": running.troubles(),
+        }
+    )
+
+
+def _show(graph: Graph, running: JobsRun, batches: dict[str, int], elapsed_s: float, *, directory: Path) -> None:
+    operators = {name: part.nodes for name, part in graph.divided().items()}
+    for name, batch in running.committed().items():
+        rows = [
+            [
+                summary.operator,
+                f"{summary.tuples:,}",
+                rate(summary.tuples / elapsed_s),
+                f"{summary.backups}/{summary.backup_chances}",
+                size(summary.backup_bytes),
+                summary.failures,
+                size(summary.state_bytes),
+            ]
+            for summary in running.progress()
+            if summary.operator in operators[name]
+        ]
+        if not batches[name]:
+            PEOPLE.print(f"{name}: nothing new to read; this job had finished at batch {batch}.")
+        elif rows:
+            print_table(
+                f"{name}: {elapsed_s:.1f} s, up to batch {batch}",
+                ["operator", "tuples", "rate", "backups", "written", "failures", "state"],
+                rows,
+            )
+        else:
+            PEOPLE.print(f"{name}: {elapsed_s:.1f} s, up to batch {batch}; none of its operators keeps state.")
+        counted = [one for one in running.checkpoints() if one.job == name]
+        if counted:
+            logs = size(sum(one.log_bytes for one in counted))
+            PEOPLE.print(f"{name}: {len(counted):,} checkpoints count, with {logs} of stream logs.")
+    for sentence in rewinds_told(running):
+        PEOPLE.print(sentence, markup=False, soft_wrap=True)
+    for stream, count in running.dropped().items():
+        PEOPLE.print(f"Of {stream}, {count:,} tuples came while their reader was down, and were dropped.")
+    for trouble in dict.fromkeys(running.troubles()):
+        PEOPLE.print(trouble, markup=False, soft_wrap=True)
+    PEOPLE.print(
+        f"Records, and the output of an application, are in {directory}; the same --checkpoint again resumes.",
+        soft_wrap=True,
+    )

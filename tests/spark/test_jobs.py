@@ -1,0 +1,160 @@
+"""Graphs with jobs on Spark: what leaves is what the graph gives as one job on the local runtime.
+
+Every job is a query with processes of its own to start, so one run often shows several things.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from tests.conftest import in_order, memory_sinks
+from tests.local.test_jobs import PIECES, as_one, dropping, feed, fork, line, loop
+from tests.local.test_losses import Average, Highest
+
+import spillway as sw
+from spillway.engine.job_logs import LogStep
+from spillway.engine.log_mail import LogMail
+from spillway.errors import GraphError, RunError
+from spillway.files.folders import LocalFolder
+from spillway.graph.graph import Graph
+from spillway.graph.nodes import Exit
+from spillway.state.folders import started
+
+pytestmark = pytest.mark.spark
+
+FEWER = 5  # batches, where those are enough
+ATTEMPTS = 4  # of a task, as the session of all tests is told
+
+
+def places(folder: Path) -> dict[str, Path]:
+    return {name: folder / name for name in ("backups", "checkpoint", "state")}
+
+
+def results(run: sw.JobsRun, graph: Graph) -> dict[str, pa.Table]:
+    return {sink: in_order(run.result(sink)) for sink in memory_sinks(graph)}
+
+
+def to_files(graph: Graph, folder: Path) -> Graph:
+    """The graph with its output in files, which outlive a run."""
+    for sink in memory_sinks(graph):
+        exit = graph.nodes[sink]
+        assert isinstance(exit, Exit)
+        graph._nodes[sink] = replace(exit, sink=sw.Parquet(str(folder / "out" / sink)))
+    return graph
+
+
+def written(folder: Path, sink: str) -> pa.Table:
+    found = pa.dataset.dataset(folder / "out" / sink, partitioning="hive").to_table()
+    return in_order(pa.table(found.drop_columns(["batch"]).to_pydict()))
+
+
+def test_a_fork_and_a_join_of_four_jobs(spark: Any, tmp_path: Path) -> None:
+    drawn = fork(pieces=FEWER)
+    with sw.run_jobs(drawn, spark, **places(tmp_path), directory=tmp_path / "records") as run:
+        run.wait()
+        assert results(run, drawn) == as_one(fork, pieces=FEWER)
+        assert run.committed() == dict.fromkeys(run.jobs, FEWER - 1)
+        assert not run.wanting() and not run.waiting()
+        assert {row.operator for row in run.records()} == {"counts", "raw", "met"}
+    assert {path.name for path in (tmp_path / "records").iterdir()} == {*run.jobs}
+
+
+def test_logs_that_hold_one_batch_a_stop_in_the_middle_and_the_rest(spark: Any, tmp_path: Path) -> None:
+    middle = threading.Event()
+    behind: list[tuple[str, int]] = []
+    read_by = {"counts.out": "middle", "some.out": "last"}
+
+    def observe(step: LogStep, stream: str, batch: int) -> None:
+        if step is LogStep.APPENDING:
+            mail = LogMail(LocalFolder(tmp_path / "state" / ".logs" / stream))
+            if mail.acknowledged(read_by[stream]) < batch:  # all before it must have been taken
+                behind.append((stream, batch))
+        if (step, stream, batch) == (LogStep.APPENDED, "some.out", 1):
+            middle.set()
+
+    given = {**places(tmp_path), "log_bytes_max": 1, "observe_logs": observe}
+    with sw.run_jobs(to_files(line(pieces=FEWER), tmp_path), spark, **given) as run:
+        assert middle.wait(60)
+        run.stop()
+        committed = run.committed()
+        assert not run.active and committed["middle"] >= 0 and committed["last"] < FEWER - 1
+    with sw.run_jobs(to_files(line(pieces=FEWER), tmp_path), spark, **given) as run:
+        run.wait()
+        assert run.committed() == dict.fromkeys(("line", "middle", "last"), FEWER - 1)
+    assert not behind
+    for sink, table in as_one(line, pieces=FEWER).items():
+        assert written(tmp_path, sink) == in_order(pa.table(table.to_pydict()))
+
+
+class Stumbling(Highest):
+    """Dies in its third batch, as often as Spark tries a task."""
+
+    def __init__(self, name: str, *, marks: Path, **options: Any) -> None:
+        super().__init__(name, **options)
+        self.marks = str(marks)
+
+    def process(self, port: str, batch: pa.RecordBatch) -> Iterator[sw.Out]:
+        tried = len(os.listdir(self.marks))
+        if batch["seq"][0].as_py() >= 2 * 60 and tried < ATTEMPTS:
+            (Path(self.marks) / str(tried)).touch()
+            raise OSError("the line went dead")
+        yield from super().process(port, batch)
+
+
+def test_feedback_between_jobs_of_which_one_dies_and_is_started_again(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "marks").mkdir()
+    graph = sw.Graph("loop")
+    averaged = graph.add(Average("average", shards=2, protect=sw.Nothing()), graph.source("in", feed(FEWER)))
+    highest = graph.add(Stumbling("highest", marks=tmp_path / "marks", protect=sw.Nothing()), averaged)
+    graph.connect(highest, "average", "back", feedback=True)
+    graph.sink("out", highest, sw.Memory())
+    graph.job("back", ["highest"])
+    with sw.run_jobs(graph, spark, **places(tmp_path)) as run:
+        run.wait()
+        assert results(run, graph) == as_one(loop, pieces=FEWER)
+        # Others may be there: on a busy machine a Python process may be too late for Spark.
+        (restarted,) = (one for one in run.restarts() if "the line went dead" in one.why)
+    assert (restarted.job, restarted.committed, restarted.waited_s) == ("back", 1, 0.5)
+    assert restarted.told() in run.troubles()
+
+
+def test_what_comes_while_the_driver_of_a_job_is_down_is_dropped_if_it_says_so(spark: Any, tmp_path: Path) -> None:
+    graph = dropping()
+    with sw.run_jobs(graph, spark, **places(tmp_path), only="reading") as run:
+        assert run.jobs == ("reading",)
+        run.wait()
+    with sw.run_jobs(graph, spark, **places(tmp_path), only="after") as run:
+        run.wait()
+        assert run.result("out").num_rows == 0
+        assert run.dropped() == {"in.out": PIECES * 60}
+
+
+def test_a_job_that_waits_says_for_whom(spark: Any, tmp_path: Path) -> None:
+    with sw.run_jobs(fork(), spark, **places(tmp_path), only="meet") as run:
+        assert run.wanting() == {"meet": {"few.out": "low", "many.out": "high"}}
+        assert run.committed() == {"meet": -1} and run.job("meet") is None and run.active
+
+
+def test_a_job_that_another_driver_runs_is_refused_and_left_alone(spark: Any, tmp_path: Path) -> None:
+    graph = dropping()
+    mail = LogMail(LocalFolder(tmp_path / "state" / ".logs" / "in.out"))
+    mail.up("after")
+    owner = {"graph": "dropping-after", "pid": 1, "pid_started": started(1), "checkpoint": ""}
+    (tmp_path / "checkpoint" / "after").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "after" / "owner.json").write_text(json.dumps(owner))
+    for only in (None, "after"):
+        with pytest.raises(RunError, match="Job 'after' of graph 'dropping' is run by process 1 already"):
+            sw.run_jobs(graph, spark, **places(tmp_path), only=only)
+    assert mail.is_up("after")
+
+
+def test_a_job_that_is_not_there_is_refused(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="has jobs line, middle, last; there is no 'first'"):
+        sw.run_jobs(line(), spark, **places(tmp_path), only="first")
