@@ -34,7 +34,7 @@ from spillway.backup.orders import NONE, Orders
 from spillway.clock import Clock
 from spillway.engine.coordinating import Coordination
 from spillway.engine.resuming import manifests_that_count
-from spillway.errors import BackupError, GraphError, LogLostError, RunError
+from spillway.errors import BackupError, GraphError, LogLostError, MemoryLostError, RunError
 from spillway.files.envelope import seal, unseal
 from spillway.files.folders import Folder, open_folder
 from spillway.graph.checked import CheckedGraph
@@ -161,25 +161,34 @@ class Rewinding:
         shards = {name: self._graph.shards_of(name) for name in stateful}
         return checkpoints(self._graph.name, shards, backups=self._backups)
 
-    def rewind(self, committed: int, forget: Callable[[int], None], *, why: str) -> int:
+    def rewind(self, committed: int, forget: Callable[[int], None], lost: MemoryLostError) -> int:
         """Send the job back, from the last batch that counted, to its newest checkpoint.
 
         ``forget`` has all but the shards forget what came after a batch. Returns that batch.
         """
         began_s = self._clock.monotonic_s()
         target = self._target(committed)
-        self._in_vain = 0 if self._done or target == committed else self._in_vain + 1
+        # A log that is lost where its job would go back to anyway is written anew by that: no batch need be done.
+        mends = isinstance(lost, LogLostError) and target == committed
+        self._in_vain = 0 if self._done else self._in_vain + (not mends)
         if self._in_vain >= IN_VAIN_MAX:
             raise RunError(
                 f"Graph {self._graph.name!r} was sent back {self._in_vain} times and lost memory again before a batch "
-                f"was done: {why}. Is there enough shared memory? It goes on from its checkpoint when it is run again."
+                f"was done: {lost}. Is there enough shared memory? It goes on from its checkpoint when it is run again."
             )
         self._write(Note(rewinds=self._note.rewinds + 1, to=target, finished=False))
         self.finish(forget)
         self._last, self._tuples, self._last_s, self._done = target, 0, self._clock.monotonic_s(), 0
         self._orders = {}
-        seconds = self._clock.monotonic_s() - began_s
-        self.log.append(Rewound(committed=committed, to=target, why=why, seconds=seconds, time_s=self._clock.now_s()))
+        self.log.append(
+            Rewound(
+                committed=committed,
+                to=target,
+                why=str(lost),
+                seconds=self._clock.monotonic_s() - began_s,
+                time_s=self._clock.now_s(),
+            )
+        )
         del self.log[:-_LOG_MAX]
         return target
 
@@ -207,7 +216,7 @@ class Rewinding:
             self._coordination.start(next_batch - 1, kept=self._kept(next_batch - 1))
             self._coordination.logs.check_there(next_batch)
         except LogLostError as lost:
-            self.rewind(next_batch - 1, forget, why=str(lost))
+            self.rewind(next_batch - 1, forget, lost)
             return True
         return False
 

@@ -187,7 +187,7 @@ class LocalRun:
         except MemoryLostError as error:
             if self._rewinding is None:
                 raise
-            self._rewinding.rewind(self.batch - 1, self._forget_after, why=str(error))
+            self._rewinding.rewind(self.batch - 1, self._forget_after, error)
             return True
         return False
 

@@ -88,7 +88,7 @@ class GoingBack:
         if not isinstance(ours, MemoryLostError):
             return None
         committed = batch_after_last(self._spark, self._checkpoint) - 1
-        self.rewinding.rewind(committed, self._forget_after, why=str(ours))
+        self.rewinding.rewind(committed, self._forget_after, ours)
         return self.rewinding.log[-1]
 
     def _forget_after(self, batch: int) -> None:
