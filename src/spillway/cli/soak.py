@@ -2,30 +2,34 @@
 
 import argparse
 import itertools
-from collections import Counter
-from contextlib import suppress
-from dataclasses import asdict, replace
 
-from spillway.cli import soak_protocols
-from spillway.cli.interrupting import interruptible
+from spillway.cli import soak_hosts, soak_protocols
 from spillway.cli.numbers import count
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
+from spillway.cli.soaking import most_first
 from spillway.clock import SystemClock
-from spillway.errors import SetupError
 from spillway.parallel import open_pool
-from spillway.soak.histories import Histories, live_some
 from spillway.soak.totals import Totals, soak
 
 _TELL_EVERY_S = 10
-_HISTORIES_PER_TASK = 1_000
+
+
+def _jobs(options: argparse.Namespace) -> int:
+    from spillway.cli import soak_jobs  # here, because it loads Spark
+
+    return soak_jobs.main(options)
+
+
+_SUBJECTS = {"protocols": soak_protocols.checkpoints, "failover": soak_protocols.failover, "jobs": _jobs}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=["protocols", "jobs"],
-        help="protocols: jobs joined by stream logs, against the rules of their checkpoints; jobs: a graph of three, "
+        choices=_SUBJECTS,
+        help="protocols: jobs joined by stream logs, against the rules of their checkpoints; failover: groups of "
+        "replicas, against the rules of who is active; jobs: a graph of three, "
         "each with a driver that is killed, against what an undisturbed run puts out; else graphs, against the "
         "promises of their protections",
     )
@@ -54,16 +58,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    if options.what == "protocols":
-        return soak_protocols.main(options)
-    if options.what == "jobs":
-        from spillway.cli import soak_jobs
-
-        return soak_jobs.main(options)
+    if options.what is not None:
+        return _SUBJECTS[options.what](options)
     if options.histories is not None:
-        return _live(options)
+        return soak_hosts.pretended(options)
     if options.hosts is not None:
-        return _break_hosts(options)
+        return soak_hosts.real(options)
     clock = SystemClock()
     started_s = told_s = clock.monotonic_s()
     told_broken = 0
@@ -98,75 +98,6 @@ def main(options: argparse.Namespace) -> int:
     return 1 if totals.broken else 0
 
 
-def _live(options: argparse.Namespace) -> int:
-    clock = SystemClock()
-    started_s = clock.monotonic_s()
-    ends = range(options.seed, options.seed + options.histories)
-    tasks = (ends[start : start + _HISTORIES_PER_TASK] for start in range(0, len(ends), _HISTORIES_PER_TASK))
-    totals = Histories()
-    with open_pool(processes=max(options.processes, 1)) as pool:
-        for _, some in pool.completed(live_some, tasks):
-            totals.add(some)
-            if totals.broken and not options.keep_going:
-                break
-    elapsed_s = clock.monotonic_s() - started_s
-    if options.json:
-        print_json({"first_seed": options.seed, "seconds": elapsed_s, **asdict(totals)})
-    else:
-        for story in totals.broken.values():
-            PEOPLE.print(story, soft_wrap=True, markup=False)
-        kept = f"{len(totals.broken):,} broke a rule" if totals.broken else "every rule was kept"
-        PEOPLE.print(
-            f"{totals.histories:,} histories with {totals.moves:,} moves, {totals.recoveries:,} recoveries and "
-            f"{totals.woken:,} tasks that woke too late, in {elapsed_s:.0f} s; {kept}.",
-            soft_wrap=True,
-        )
-    return 1 if totals.broken else 0
-
-
-def _break_hosts(options: argparse.Namespace) -> int:
-    from spillway.soak.host_histories import HOSTS_MIN, history
-    from spillway.soak.host_totals import HostTotals
-    from spillway.soak.host_world import World
-
-    if options.hosts < HOSTS_MIN:
-        raise SetupError(f"Hosts are killed two at a time: --hosts wants {HOSTS_MIN} or more; got {options.hosts}.")
-    clock = SystemClock()
-    started_s = clock.monotonic_s()
-    totals = HostTotals()
-    # An interrupt leaves the world as an error would: the cluster ends, and what was found by then is told.
-    with interruptible(), suppress(KeyboardInterrupt), World(options.hosts) as world:
-        for seed in itertools.count(options.seed):
-            verdict = world.live(history(seed, hosts=options.hosts))
-            totals.count(verdict)
-            said = "broken" if verdict.story else "kept"
-            PROGRESS.print(
-                f"History {seed}: {said} in {verdict.seconds:.0f} s; {verdict.history.sentence()}.",
-                soft_wrap=True,
-                markup=False,
-            )
-            if verdict.story:
-                PROGRESS.print(verdict.story, soft_wrap=True, markup=False)
-            done = totals.histories == options.schedules or clock.monotonic_s() > started_s + options.minutes * 60
-            if done or (totals.broken and not options.keep_going):
-                break
-    elapsed_s = clock.monotonic_s() - started_s
-    if options.json:
-        # asdict makes a Counter anew by counting the pairs of the old one.
-        told = asdict(replace(totals, faults=Counter())) | {"faults": dict(totals.faults)}
-        print_json({"first_seed": options.seed, "seconds": elapsed_s, **told})
-    else:
-        print_table("faults", ["faults", "times"], _most_first(totals.faults))
-        kept = f"{len(totals.broken):,} broke a promise" if totals.broken else "every promise was kept"
-        PEOPLE.print(
-            f"{totals.histories:,} histories of {options.hosts} hosts with {totals.moves:,} moves, "
-            f"{totals.handed_over:,} of them handed over, and {totals.recoveries:,} recoveries, in {elapsed_s:.0f} s; "
-            f"{kept}.",
-            soft_wrap=True,
-        )
-    return 1 if totals.broken else 0
-
-
 def _print(totals: Totals, elapsed_s: float, *, keep_going: bool) -> None:
     stories = [text.splitlines()[0] for text in totals.broken.values()] if keep_going else totals.broken.values()
     for story in stories:
@@ -177,7 +108,7 @@ def _print(totals: Totals, elapsed_s: float, *, keep_going: bool) -> None:
         "windows": totals.windows,
         "faults that struck": totals.faults,
     }.items():
-        print_table(title, [title, "times"], _most_first(counted))
+        print_table(title, [title, "times"], most_first(counted))
     broken = len(totals.broken)
     kept = f"{broken:,} broke a promise" if broken else "every promise was kept"
     PEOPLE.print(
@@ -186,7 +117,3 @@ def _print(totals: Totals, elapsed_s: float, *, keep_going: bool) -> None:
         f"{totals.stopped:,} schedules were ended by an error that says so.",
         soft_wrap=True,
     )
-
-
-def _most_first(counted: Counter[str]) -> list[tuple[str, str]]:
-    return [(name, f"{times:,}") for name, times in counted.most_common()]

@@ -7,12 +7,13 @@ the backups that count contain every one up to the last that was backed up, and 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from random import Random
 
 from spillway.protocols.fencing import Mark, counting, is_fenced_off
 from spillway.protocols.placement import Decision, Move, Owner, Placement, Shard, Wish
 from spillway.protocols.placement_rules import RuleBrokenError, Watched
+from spillway.soak.summing import Summed
 
 _BATCHES = 12
 _OPERATORS = ("a", "b")
@@ -68,7 +69,7 @@ def live(seed: int) -> Lived:
 
 
 @dataclass(slots=True, kw_only=True)
-class Histories:
+class Histories(Summed):
     """What came of some histories."""
 
     histories: int = 0
@@ -76,12 +77,6 @@ class Histories:
     recoveries: int = 0
     woken: int = 0  # tasks that were forgotten, and wrote later
     gave_up: int = 0
-    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
-
-    def add(self, others: "Histories") -> None:
-        for part in fields(self):
-            mine, theirs = getattr(self, part.name), getattr(others, part.name)
-            setattr(self, part.name, mine | theirs if part.name == "broken" else mine + theirs)
 
 
 def live_some(seeds: Iterable[int]) -> Histories:

@@ -9,7 +9,7 @@ each job has made a last one. Meanwhile the rules hold at every change (see ``jo
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from random import Random
 
 from spillway.protocols.checkpoint_events import Action
@@ -18,13 +18,14 @@ from spillway.protocols.checkpointing import CheckpointMachine, RefusedError
 from spillway.protocols.placement_rules import RuleBrokenError
 from spillway.soak.job_graphs import random_graph
 from spillway.soak.job_world import ROUNDS_PER_BATCH_MAX, Running, World
+from spillway.soak.summing import Summed
 
 _STEPS_PER_JOB = 25
 _PASSES_MAX = 400  # until all is at rest; a history that needs more never comes there
 
 
 @dataclass(slots=True, kw_only=True)
-class JobHistories:
+class JobHistories(Summed):
     """What came of some histories."""
 
     schedules: int = 0
@@ -37,12 +38,6 @@ class JobHistories:
     failures: int = 0
     cut_off: int = 0  # of them between two actions
     held_up: int = 0  # batches that waited for a full log
-    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
-
-    def add(self, others: "JobHistories") -> None:
-        for part in fields(self):
-            mine, theirs = getattr(self, part.name), getattr(others, part.name)
-            setattr(self, part.name, mine | theirs if part.name == "broken" else mine + theirs)
 
 
 def live_jobs(seed: int, machine_class: type[CheckpointMachine] = CheckpointMachine) -> JobHistories:

@@ -10,12 +10,13 @@ from spillway.clock import Clock
 from spillway.parallel.pool import Pool
 from spillway.soak.memories import PromiseBrokenError
 from spillway.soak.schedules import ScheduleResult, run_schedule
+from spillway.soak.summing import Summed
 
 _SEEDS_PER_TASK = 10
 
 
 @dataclass(slots=True, kw_only=True)
-class Totals:
+class Totals(Summed):
     """What came of some schedules."""
 
     schedules: int = 0
@@ -30,7 +31,6 @@ class Totals:
     rollbacks: int = 0
     unbounded: int = 0  # shards that said, after damage, that nothing bounds what they lost
     stopped: int = 0  # schedules that damage ended, with an error that says so
-    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
 
     def count(self, result: ScheduleResult) -> None:
         self.schedules += 1
@@ -45,11 +45,6 @@ class Totals:
         self.rollbacks += result.rollbacks
         self.unbounded += result.unbounded
         self.stopped += bool(result.stopped)
-
-    def add(self, others: "Totals") -> None:
-        for part in fields(self):
-            mine, theirs = getattr(self, part.name), getattr(others, part.name)
-            setattr(self, part.name, mine | theirs if part.name == "broken" else mine + theirs)
 
     def as_row(self) -> dict[str, Any]:
         """For programs: of a broken schedule only what was broken."""

@@ -1,0 +1,287 @@
+"""A group of replicas and a reader that follows the active one: the failover machine as it is, all around it pretence.
+
+Every step that somebody can take is small and named, so that a random walk and a search through all interleavings take
+the same ones. A process that is not chosen is one that is slow. Between the wish to claim an epoch and the claim
+anything may happen; so may it between a look at the seat and what follows.
+
+What a replica holds is how many batches it has done and from which on its log has them. It may die with its memory:
+then it goes on from its backup, its log begins there, and it is ready when the reader needs nothing from before. The
+stream that all replicas read is kept as long as one of them could go back for it, so it is never the limit.
+"""
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from spillway.protocols.failover import NOBODY, Claim, Claimed, Failover, Looked, Rule, State
+from spillway.soak.summing import Summed
+
+RULE = Rule(detection_s=1.0)
+FREE_RUNNING = Rule(detection_s=1.0, patience=2.0)
+_SOON_S, _LATE_S = 0.0, 10.0  # since a heart was heard last: it is waited for; nobody waits any longer
+
+
+class BrokenError(AssertionError):
+    """Something is not as it must be; the message has the steps that led there."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """One of the group."""
+
+    name: str
+    machine: Failover | None = None  # None while it is down
+    claim: Claim | None = None  # which it wished for and has not made yet
+    beats: int = 0
+    start: int = 0  # the first batch that its log has
+    done: int = 0
+    saved: int = 0  # what its backup has
+
+    def key(self) -> tuple[object, ...]:
+        """All that matters for what may happen next; beats are told apart only as heard and not heard."""
+        machine = self.machine
+        told = None if machine is None else (machine.state, machine.epoch, machine._heard is None)
+        return (told, None if self.claim is None else self.claim.epoch, self.start, self.done, self.saved)
+
+
+@dataclass(slots=True)
+class FailoverWorld:
+    """A group at work. ``by_position``: readers are sent all that they lack; else what was not sent is lost."""
+
+    replicas: list[Replica]
+    by_position: bool = True
+    batches: int = 6
+    seat: list[str] = field(default_factory=list)  # by epoch: who is active
+    follows: int = NOBODY  # the epoch that the reader knows of
+    position: int = 0  # the batch that the reader wants next
+    lost: int = 0  # batches that it was not sent
+    failovers: int = 0
+    crashes: int = 0
+    told: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, count: int, *, by_position: bool = True, batches: int = 6) -> "FailoverWorld":
+        world = cls([Replica(name=f"r{number}") for number in range(count)], by_position=by_position, batches=batches)
+        for replica in world.replicas:
+            world._start(replica)
+        return world
+
+    def copy(self) -> "FailoverWorld":
+        """The same once more, for whoever wants to know what else could happen."""
+        replicas = [replace(one, machine=copy(one.machine)) for one in self.replicas]
+        return replace(self, replicas=replicas, seat=[*self.seat], told=[*self.told])
+
+    def key(self) -> tuple[object, ...]:
+        """All that matters for what may happen next."""
+        replicas = tuple(replica.key() for replica in self.replicas)
+        return (replicas, tuple(self.seat), self.follows, self.position, self.lost, self.crashes)
+
+    # -- what may happen ----------------------------------------------------------------------------------------------
+
+    def steps(self, *, crashes_max: int) -> Iterator[tuple[str, int]]:
+        """Every step that somebody can take now, and who."""
+        for number, replica in enumerate(self.replicas):
+            if replica.machine is None:
+                yield "restart", number
+                continue
+            if replica.claim is not None:
+                yield "claim", number
+            else:
+                yield "look", number
+                yield "look late", number
+            if replica.done < self.batches:
+                yield "batch", number
+            if replica.saved < replica.done:
+                yield "save", number
+            if self.crashes < crashes_max:
+                yield "die", number
+                if self._others_could_go_on(number):
+                    yield "die with memory", number
+        if self.follows < len(self.seat) - 1:
+            yield "follow", 0
+        if self.follows != NOBODY and self._can_read():
+            yield "read", 0
+
+    def take(self, step: str, number: int) -> None:
+        """Take a step; raises if something must not have happened."""
+        replica = self.replicas[number]
+        self.told.append(f"{step} {replica.name if step not in ('follow', 'read') else ''}".rstrip())
+        match step:
+            case "restart":
+                self._start(replica)
+            case "look" | "look late":
+                self._look(replica, late=step == "look late")
+            case "claim":
+                self._claim(replica)
+            case "batch":
+                replica.done += 1
+                self._beat(replica)
+            case "save":
+                replica.saved = replica.done
+            case "die" | "die with memory":
+                self._die(replica, with_memory=step == "die with memory")
+            case "follow":
+                self._follow()
+            case "read":
+                self._read()
+        self._check()
+
+    def _start(self, replica: Replica) -> None:
+        replica.machine = Failover(replica.name, RULE if self.by_position else FREE_RUNNING)
+
+    def _look(self, replica: Replica, *, late: bool) -> None:
+        machine = replica.machine
+        assert machine is not None
+        newest = len(self.seat) - 1
+        active = next((one for one in self.replicas if self.seat and one.name == self.seat[-1]), None)
+        self._beat(replica)
+        now_s = machine._heard_s + (_LATE_S if late else _SOON_S)
+        looked = Looked(
+            epoch=newest,
+            active="" if active is None else active.name,
+            beats=0 if active is None else active.beats,
+            ready=replica.start <= self.position,
+            now_s=now_s,
+        )
+        claim = machine.handle(looked)
+        replica.claim = claim if isinstance(claim, Claim) else None
+
+    def _beat(self, replica: Replica) -> None:
+        # One that is up and not active any more, because it was started again, must not be taken for alive.
+        replica.beats += replica.machine is not None and replica.machine.state is State.ACTIVE
+
+    def _claim(self, replica: Replica) -> None:
+        assert replica.machine is not None and replica.claim is not None
+        epoch, replica.claim = replica.claim.epoch, None
+        if epoch > len(self.seat):
+            raise self._broken(f"{replica.name} claims epoch {epoch}, and there is none before it")
+        won = epoch == len(self.seat)
+        if won:
+            self.seat.append(replica.name)
+            self.failovers += epoch > 0
+        replica.machine.handle(Claimed(epoch=epoch, won=won))
+
+    def _die(self, replica: Replica, *, with_memory: bool) -> None:
+        self.crashes += 1
+        replica.machine = replica.claim = None
+        if with_memory:
+            replica.done = replica.start = replica.saved
+
+    def _others_could_go_on(self, number: int) -> bool:
+        """Whether memory may be lost: the promise is about groups of which one replica has all that is needed."""
+        others = [one for index, one in enumerate(self.replicas) if index != number]
+        return not self.by_position or any(one.start <= self.position for one in others)
+
+    # -- the reader ---------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        self.follows = len(self.seat) - 1
+        followed = self._followed()
+        if not self.by_position and followed.done > self.position:
+            self.lost += followed.done - self.position  # what it sent before it was active nobody got
+            self.position = followed.done
+
+    def _followed(self) -> Replica:
+        return next(one for one in self.replicas if one.name == self.seat[self.follows])
+
+    def _can_read(self) -> bool:
+        # The log outlives its replica's process, though not its memory.
+        followed = self._followed()
+        return followed.start <= self.position < followed.done
+
+    def _read(self) -> None:
+        self.position += 1
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        active = [
+            replica.machine.epoch
+            for replica in self.replicas
+            if replica.machine is not None and replica.machine.state is State.ACTIVE
+        ]
+        if len({*active}) < len(active):
+            raise self._broken("two replicas are active in one epoch")
+        for replica in self.replicas:
+            machine = replica.machine
+            if machine is not None and machine.state is State.ACTIVE and self.seat[machine.epoch] != replica.name:
+                raise self._broken(f"{replica.name} is active in an epoch of {self.seat[machine.epoch]}")
+        if self.by_position and self.lost:
+            raise self._broken("something is lost that a replica had")
+
+    def settle(self) -> None:
+        """Nothing fails any more and all take part: the reader must get all there is, from one active replica."""
+        for _ in range(8 * (self.batches + len(self.replicas))):
+            if self.position == self.batches and self._one_is_active():
+                return
+            for number, replica in enumerate(self.replicas):
+                if replica.machine is None:
+                    self.take("restart", number)
+                if replica.claim is not None:
+                    self.take("claim", number)
+                if replica.done < self.batches:
+                    self.take("batch", number)
+                if replica.claim is None:
+                    self.take("look late" if self._is_left(replica) else "look", number)
+            if self.follows < len(self.seat) - 1:
+                self.take("follow", 0)
+            if self.follows != NOBODY and self._can_read():
+                self.take("read", 0)
+        raise self._broken(f"the reader got {self.position} of {self.batches} batches, and nothing moves")
+
+    def _one_is_active(self) -> bool:
+        machines = [one.machine for one in self.replicas if one.machine is not None]
+        newest = [one for one in machines if one.epoch == len(self.seat) - 1 and one.state is State.ACTIVE]
+        return len(newest) == 1 and self.follows == len(self.seat) - 1
+
+    def _is_left(self, replica: Replica) -> bool:
+        """Whether a replica hears no heart although it listens for long: whoever should be active is not."""
+        machine = replica.machine
+        if machine is None or replica.claim is not None or machine.state is State.ACTIVE or not self.seat:
+            return False
+        active = next(one for one in self.replicas if one.name == self.seat[-1])
+        return active.machine is None or active.machine.state is not State.ACTIVE
+
+    def _broken(self, what: str) -> BrokenError:
+        steps = "\n".join(f"  {step}" for step in self.told)
+        return BrokenError(f"Broken: {what}. Seat {self.seat}; the reader is at {self.position}. Steps:\n{steps}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Walks(Summed):
+    """What came of some walks."""
+
+    schedules: int = 0
+    crashes: int = 0
+    failovers: int = 0
+    lost: int = 0  # batches, by groups that run freely
+
+
+def walk_some(seeds: Iterable[int]) -> Walks:
+    """Walk these, the broken ones too."""
+    totals = Walks()
+    for seed in seeds:
+        try:
+            world = walk(seed)
+        except BrokenError as error:
+            totals.add(Walks(schedules=1, broken={seed: str(error)}))
+        else:
+            totals.add(Walks(schedules=1, crashes=world.crashes, failovers=world.failovers, lost=world.lost))
+    return totals
+
+
+def walk(seed: int) -> FailoverWorld:
+    """A random walk, to its end; raises ``BrokenError``, with its seed, if something must not have happened."""
+    random = Random(seed)
+    world = FailoverWorld.of(random.choice([2, 2, 3]), by_position=random.random() < 0.7)
+    crashes_max = random.randrange(6)
+    try:
+        for _ in range(random.randrange(20, 120)):
+            steps = list(world.steps(crashes_max=crashes_max))
+            weights = [0.15 if step.startswith(("die", "look late")) else 1.0 for step, _ in steps]
+            world.take(*random.choices(steps, weights)[0])
+        world.settle()
+    except AssertionError as error:
+        raise BrokenError(f"Walk {seed}: {error}") from error
+    return world
