@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spillway.backup import store
-from spillway.soak import kinds
+from spillway.soak import kinds, world
 from spillway.soak.choosing import KINDS
 from spillway.soak.faults import Fault
 from spillway.soak.schedules import ScheduleResult, run_schedule
@@ -44,6 +44,12 @@ def test_no_fault_is_chosen_in_vain() -> None:
     assert set(totals.operators) == {kind.__name__ for kind in KINDS}
     assert set(totals.protections) == {"Nothing", "Checkpoint", "Approximate", "Exact", "UpstreamBackup"}
     assert set(totals.windows) == {"none", "Hopping", "Sliding", "Decaying"} and totals.feedback
+
+
+def test_a_contract_that_cannot_be_kept_is_found_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "obstacles", lambda graph, sink, contract, sources: ())  # as if nothing stood in the way
+    broken = run_some(range(PER_CHUNK)).broken
+    assert any("broke its contract in batch" in story and "Not lossless: of" in story for story in broken.values())
 
 
 def test_a_schedule_follows_from_its_seed_alone() -> None:

@@ -14,6 +14,8 @@ from spillway.soak.demands import demands_on
 from spillway.soak.tuples import SCHEMA, Times
 
 GRAPH = "schedule"
+OUT = "-out"
+"""What the name of a sink ends with, behind that of the stream it is given."""
 
 Collect = Callable[[str, pa.Table, int], None]
 """Told what a sink is given: its name, the tuples, the batch."""
@@ -96,7 +98,7 @@ class Plan:
         read = {name for block in self.blocks for name in block.reads}
         for name, stream in streams.items():
             if name not in read:
-                graph.sink(f"{name}-out", stream, ForEachBatch(_given_to(collect, name)))
+                graph.sink(name + OUT, stream, ForEachBatch(_given_to(collect, name)))
         return graph
 
     def describe(self) -> str:

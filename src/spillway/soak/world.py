@@ -9,16 +9,22 @@ from spillway.backup.keeper import Step
 from spillway.backup.promise import Loss
 from spillway.clock import ManualClock
 from spillway.graph.checked import CheckedGraph
+from spillway.graph.contracts import Contract
+from spillway.graph.keeping import obstacles
 from spillway.graph.stages import Stage, stages
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator
+from spillway.score import reliability_contract
+from spillway.score.reliability_tables import compare
 from spillway.soak.blocks import Making, Unwatched
 from spillway.soak.faulty_files import FaultyFiles
 from spillway.soak.judge import Judge, Place, in_order
 from spillway.soak.memories import Memory, demand
-from spillway.soak.plans import Plan
+from spillway.soak.plans import OUT, Plan
 from spillway.soak.recording import RecordedRun, RecordedTask, Sent
 from spillway.soak.shadow import EndedWindows, Shadow
+
+LOSSLESS = Contract(lossless=True)
 
 
 class Killed(BaseException):
@@ -44,7 +50,9 @@ class World:
         self.committed = -1
         """The last batch of which it is certain that Spark has committed it."""
         self._outputs: dict[str, pa.Table] = {}
-        self._ideal = self._run_without_faults() if plan.exact or random.random() < 0.3 else None
+        self._contracts = self._keepable()
+        judged = plan.exact or random.random() < 0.3 or bool(self._contracts)
+        self._ideal = self._run_without_faults() if judged else None
         self._sent: Sent = {}
         self.run = self._new_run(0)
         self._shadows = self._make_shadows(folder / "shadows")
@@ -145,6 +153,14 @@ class World:
             observe=self.observe,
         )
 
+    def _keepable(self) -> dict[str, Contract]:
+        """The sinks that could promise to lose nothing, as the graph would be told at its start."""
+        making = Making(watch=self, times=self.plan.times, protected=True)
+        graph = self.plan.graph(making, self._collect).checked()
+        return {
+            name.removesuffix(OUT): LOSSLESS for name in graph.exits if not any(obstacles(graph, name, LOSSLESS, {}))
+        }
+
     def _run_without_faults(self) -> list[dict[str, pa.Table]]:
         """What each sink is given, batch by batch."""
         making = Making(watch=Unwatched(), times=self.plan.times, protected=False)
@@ -183,11 +199,18 @@ class World:
         self._outputs[sink] = in_order(table)
 
     def _check_outputs(self, batch: int) -> None:
-        """The whole graph puts out what it would without faults, if nothing was lost or it is exact throughout."""
+        """The whole graph puts out what it would without faults, if nothing was lost or it is exact throughout.
+
+        A sink that could have a contract must keep it whatever is lost elsewhere in the graph.
+        """
         judge = self.judge
-        touched = judge.tampered or judge.feedback_tampered
-        unhurt = judge.losses == 0 and judge.feedback_wiped_to < 0
-        if self._ideal is None or touched or not (self.plan.exact or unhurt):
+        if self._ideal is None or judge.tampered or judge.feedback_tampered:
             return
+        unhurt = judge.losses == 0 and judge.feedback_wiped_to < 0
         for sink, table in self._ideal[batch].items():
-            demand(self._outputs[sink].equals(table), f"sink {sink} was given something else in batch {batch}")
+            found = self._outputs[sink]
+            if self.plan.exact or unhurt:
+                demand(found.equals(table), f"sink {sink} was given something else in batch {batch}")
+            if sink in self._contracts:
+                broken = reliability_contract.kept(self._contracts[sink], compare(table, found)).broken
+                demand(not broken, f"sink {sink} broke its contract in batch {batch}: {' '.join(broken)}")
