@@ -20,12 +20,19 @@ from pyspark.sql import functions as sql
 from tests.spark_archive import java_options
 
 import spillway as sw
+from spillway.engine.job_logs import LogStep
+from spillway.soak.host_holds import HOLDS, Holding
+from spillway.soak.kill_graph import PROTECTED, kill_graph, undisturbed, written
+from spillway.soak.kill_world import compared
+from spillway.soak.kills import Stop, Stops
 from spillway.spark import session
 from spillway.spark.hosts import hosts_seen
 from spillway.spark.pinning import Pins
 from spillway.spark.probing import RunError, check_seen, probe
 from spillway.spark.settings import query_settings, wait_for_hosts
 
+STOP: dict[str, Any] = {"step": LogStep.APPENDED, "place": "echo.out", "batch": 2}
+"""Where the middle one of the jobs waits."""
 SHARDS = 3
 ROWS = "shard int, at string"
 NUMBERS = pa.schema([pa.field("seq", pa.int64(), nullable=False), ("number", pa.int64())])
@@ -71,6 +78,7 @@ class Asked:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._pins = Pins(spark)
+        self._jobs: sw.JobsRun | None = None
 
     def hosts(self, count: int) -> list[str]:
         """Wait until there are so many, then tell which."""
@@ -126,6 +134,31 @@ class Asked:
         finally:
             settings.remove("spark.speculation")
         return ""
+
+    def begin_jobs(self, folder: str) -> None:
+        """Start three jobs that are saved together; the middle one waits in a batch until it may go on."""
+        place = Path(folder)
+        holding = Holding(folder=place / HOLDS, holds=())
+        holding.folder.mkdir(parents=True)
+        stops = Stops(holding, [Stop(**STOP)])
+        self._jobs = sw.run_jobs(
+            kill_graph(place / "out", PROTECTED["coordinated"]),
+            self._spark,
+            backups=place / "backups",
+            checkpoint=place / "checkpoint",
+            observe_logs=stops.in_log,
+        )
+
+    def end_jobs(self, folder: str) -> dict[str, Any]:
+        """Wait for the jobs; who went back, and how what they put out differs from an undisturbed run."""
+        assert self._jobs is not None
+        with self._jobs as run:
+            run.wait()
+            rewound = [job for job, rewinds in run.rewinds().items() if rewinds]
+            restarted = [restart.told() for restart in run.restarts()]
+        wanted = undisturbed(Path(folder) / "undisturbed")
+        differs = list(compared(written(Path(folder) / "out"), wanted))
+        return {"rewound": rewound, "restarted": restarted, "differs": differs}
 
     def leaves_frames_alone(self) -> bool:
         frame = self._spark.range(0, 3, 1, 3)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from tests.spark.cluster_driver import Driver
 from tests.spark_archive import java_options
+from tests.waiting import waited_for
 
+from spillway.soak.host_holds import HOLDS, Holding
 from spillway.spark.standalone import Cluster
 from spillway.state.folders import memory_id
 
@@ -135,6 +137,20 @@ def test_memory_outlives_executors_and_workers_but_not_its_loss(driver: Driver, 
     assert [
         host for host, memory in driver.ask("probe", backups=None)["memories"].items() if memory != known[host]
     ] == [FIRST]
+
+
+def test_jobs_on_several_hosts_of_which_one_is_lost(driver: Driver, cluster: Cluster, tmp_path: Path) -> None:
+    driver.ask("hosts", count=3)
+    driver.ask("begin_jobs", folder=str(tmp_path))
+    holding = Holding(folder=tmp_path / HOLDS, holds=())
+    assert waited_for(lambda: holding.held(0) is not None)
+    cluster.kill_worker(1)
+    cluster.wipe_memory(1)
+    cluster.start_worker(1)
+    holding.let_go(0)
+    ended = driver.ask("end_jobs", folder=str(tmp_path))
+    assert ended["differs"] == []
+    assert ended["rewound"], "none of them had lost anything"
 
 
 def test_nothing_listens_beyond_this_machine(cluster: Cluster, driver: Driver) -> None:

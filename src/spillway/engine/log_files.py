@@ -83,10 +83,10 @@ class Held:
 class LogFiles:
     """The files of one log, as all who use it see them."""
 
-    def __init__(self, place: LogPlace, *, graph: str, stream: str, schema: pa.Schema) -> None:
+    def __init__(self, place: LogPlace, *, graph: str, stream: str, schema: pa.Schema, log: str) -> None:
         self.stream = stream
         self.schema = schema
-        self.path = place.root / stream
+        self.path = place.root / log
         self.folder = LocalFolder(self.path)
         self.files = ArrowFiles(self.folder, KIND, digits=DIGITS)
         schema_text = schema.to_string(show_field_metadata=False)

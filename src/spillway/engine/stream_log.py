@@ -37,6 +37,7 @@ import pyarrow as pa
 from spillway.engine.log_files import ROWS_PER_PART, Held, LogBatch, LogFiles, LogPlace
 from spillway.engine.log_mail import NO_LOAD, LogMail
 from spillway.engine.ordering import in_order, same
+from spillway.engine.seat import Seat
 from spillway.errors import RunError, StateError
 from spillway.files.arrow_files import Part, encode
 from spillway.graph.stream_logs import LogInput, LogOutput
@@ -61,7 +62,7 @@ class LogWriter:
     def __init__(
         self, output: LogOutput, schema: pa.Schema, *, place: LogPlace, exact: bool = True, bytes_max: int = BYTES_MAX
     ) -> None:
-        self._log = LogFiles(place, graph=output.graph, stream=output.stream, schema=schema)
+        self._log = LogFiles(place, graph=output.graph, stream=output.stream, schema=schema, log=output.log)
         self._output = output
         self._exact = exact
         self.bytes_max = bytes_max
@@ -111,6 +112,11 @@ class LogWriter:
         """Whether a batch that was written, and any before it, is no longer known: the log is gone with memory."""
         return self._log.held().next <= batch
 
+    def has_since_acknowledged(self, batch: int) -> bool:
+        """Whether all is there, up to a batch that was written, that some reader has not acknowledged."""
+        acknowledged = self.acknowledged()
+        return acknowledged > batch or (not self.has_lost(batch) and self._log.held().first <= acknowledged)
+
     def kept(self, start: int, end: int) -> dict[str, bytes]:
         """The files of batches from one up to another, by name, as far as they are there."""
         found = [one.file.name for one in self._log.held().batches if start <= one.batch < end]
@@ -135,6 +141,18 @@ class LogWriter:
         with self._memory():
             self.trim()
             return self.waiting_bytes() < self.bytes_max
+
+    def drop_unread(self) -> int:
+        """Do without sending what is in the log to readers that have not acknowledged it; how many tuples that are."""
+        dropped = 0
+        with self._memory():
+            for reader in self.readers:
+                acknowledged = self.mail.acknowledged(reader)
+                for one in self._log.held().batches:
+                    if one.batch >= acknowledged and not self.mail.was_dropped(reader, one.batch):
+                        self.mail.drop(reader, one.batch, one.tuples)
+                        dropped += one.tuples
+        return dropped
 
     def acknowledged(self) -> int:
         """How many batches all readers will never ask for again."""
@@ -213,22 +231,39 @@ class LogWriter:
 
 
 class LogView:
-    """The end of a log at which one job reads."""
+    """The end of a log at which one job reads; if replicas of a job write it, that of the active one."""
 
     def __init__(self, given: LogInput, *, place: LogPlace) -> None:
         self.input = given
-        self._log = LogFiles(place, graph=given.graph, stream=given.stream, schema=given.schema)
-        self.mail = LogMail(self._log.folder)
+        self._logs = [
+            LogFiles(place, graph=given.graph, stream=given.stream, schema=given.schema, log=log) for log in given.logs
+        ]
+        self._seat = Seat(place, given.producer) if given.replicas else None
+
+    @property
+    def _log(self) -> LogFiles:
+        """The log that is read."""
+        if self._seat is None:
+            return self._logs[0]
+        active = self._seat.newest().replica
+        return self._logs[self.input.replicas.index(active) if active else 0]
+
+    @property
+    def mail(self) -> LogMail:
+        """That of the log that is read."""
+        return LogMail(self._log.folder)
 
     def held(self) -> Held:
         """What there is to read; nothing if the log is not there yet, and refused if it is another graph's."""
-        return self._log.held() if self._log.begun() else Held(batches=())
+        return _held(self._log)
 
     def has(self, batch: int, held: Held | None = None) -> bool:
         """Whether a batch can be read, because it is there or the log has ended before it; refused if it is gone."""
         held = held or self.held()
         if batch < held.first:
             if not self.mail.was_dropped(self.input.reader, batch):
+                if any(_held(log).of(batch) is not None for log in self._logs):
+                    return False  # a replica that was started again lacks it, and another is about to take over
                 raise self._gone(batch, held)
             return True  # for this reader it is empty, so it was not kept
         return batch < held.next or (held.ended is not None and batch >= held.ended)
@@ -256,7 +291,8 @@ class LogView:
 
     def acknowledge(self, batches: int, load: Mapping[str, int] = NO_LOAD) -> None:
         """So many batches will not be asked for again by this reader; see ``log_mail`` for the load."""
-        self.mail.acknowledge(self.input.reader, batches, load)
+        for log in self._logs:  # whichever is active next must know, too
+            LogMail(log.folder).acknowledge(self.input.reader, batches, load)
 
     def bytes_between(self, start: int, end: int) -> int:
         """What batches from one up to another have in the log, as far as they are there."""
@@ -273,6 +309,10 @@ class LogView:
             f"{held.first}. The memory of job {self.input.producer!r} was lost before job {self.input.reader!r} had "
             f"read it. Protect both so that they go back together, or begin anew with another checkpoint."
         )
+
+
+def _held(log: LogFiles) -> Held:
+    return log.held() if log.begun() else Held(batches=())
 
 
 class _Memory:

@@ -16,6 +16,7 @@ from spillway.graph.protections import (
     Uncoordinated,
     UpstreamBackup,
 )
+from spillway.graph.replicas import Group
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
 from spillway.graph.windows import Decaying, Hopping, Sliding, Windowing
 
@@ -34,6 +35,7 @@ __all__ = [
     "ForEachBatch",
     "Generator",
     "Graph",
+    "Group",
     "Hopping",
     "Memory",
     "Nothing",

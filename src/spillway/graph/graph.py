@@ -24,6 +24,7 @@ from spillway.graph.growing import Files
 from spillway.graph.jobs import check_jobs, cut
 from spillway.graph.nodes import Edge, Exit, Job, Node, Source, Stream, is_feed
 from spillway.graph.protections import Protection
+from spillway.graph.replicas import Group, Member
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
 
@@ -52,6 +53,8 @@ class Graph:
         self._edges: list[Edge] = []
         self._delays: dict[Stream, timedelta] = {}
         self._jobs: dict[str, Job] = {}
+        self.member: Member | None = None
+        """Which replica this is, if it is the graph of one."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -154,7 +157,7 @@ class Graph:
         operators: Sequence[Declaration | str],
         *,
         drops: Sequence[Stream] = (),
-        protect: Protection | None = None,
+        protect: Protection | Group | None = None,
     ) -> None:
         """Have some operators run as a job of their own, which fails, goes back and starts again alone.
 
@@ -162,7 +165,7 @@ class Graph:
         the first job that reads it, unless they are named among ``operators``, too. Streams between jobs are kept in
         memory by the job that writes them until the others have what they need of them. Of those in ``drops`` tuples
         that are put out while this job is down are dropped instead, and counted. ``protect`` takes the place of the
-        graph's.
+        graph's; a ``Group`` has the job run as several replicas, each protected as its operators say.
         """
         check_name("job", name)
         where = f"Graph {self.name!r}, job {name!r}"
@@ -173,7 +176,8 @@ class Graph:
         nodes = tuple(given if isinstance(given, str) else _name_of(where, given) for given in operators)
         for stream in drops:
             _check_stream(name, stream)
-        self._jobs[name] = Job(name=name, nodes=nodes, drops=tuple(drops), protect=protect)
+        group, protect = (protect, None) if isinstance(protect, Group) else (None, protect)
+        self._jobs[name] = Job(name=name, nodes=nodes, drops=tuple(drops), protect=protect, group=group)
         for node in self._declared.keys() & {*nodes}:
             self._nodes[node] = self._protected(self._declared[node])
 
@@ -188,6 +192,7 @@ class Graph:
             graph = Graph(name, shards=self.shards, delay_max=self.delay_max, protect=part.protect)
             graph._nodes = dict(part.nodes)
             graph._edges = list(part.edges)
+            graph.member = part.member
             found[part.job] = graph
         return found
 

@@ -7,6 +7,10 @@ that writes it stands a sink of that kind (``LogOutput``), in that of each job t
 both under the name of the stream. One stream has one log, however many jobs read it. So runtimes run a job as they run
 any graph.
 
+A job that is a *group* becomes a graph for each of its replicas. Each has logs of its own and is a reader of its own of
+what it reads; who reads from the group is told of all its logs and follows the active one. Its sinks are in a job of
+their own, which reads from the group as any other does, so that each output is written by one.
+
 Without feedback, jobs may not wait for each other in a circle: tuples of one batch would have to pass a job twice.
 Feedback may go from any job to any other, since it is taken one batch later.
 
@@ -19,15 +23,19 @@ whatever is there instead, and notes what that was.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
-from spillway.graph.nodes import Drawn, Edge, Exit, Node, Source, Stream
+from spillway.graph.nodes import Drawn, Edge, Exit, Job, Node, Source, Stream
 from spillway.graph.protections import Protection
+from spillway.graph.replicas import Member
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
+
+OUT = "-out"
+"""What the name of a group ends with in that of the job its sinks are in: each output is written by one."""
 
 COUNTED = ""
 """The clock of jobs whose batches are counted by feeds; that of others has the name of a job."""
@@ -41,6 +49,7 @@ class JobPart:
     nodes: Mapping[str, Node]
     edges: tuple[Edge, ...]
     protect: Protection | None  # of the job as a whole, if it has one
+    member: Member | None = None  # if it is one of several replicas
 
 
 def job_of_nodes(graph: Drawn) -> dict[str, str]:
@@ -56,9 +65,11 @@ def job_of_nodes(graph: Drawn) -> dict[str, str]:
         if isinstance(node, Source) and name not in found:
             readers = [found[edge.node] for edge in graph.edges if edge.stream.node == name and edge.node in found]
             found[name] = min(readers, key=lambda job: places.get(job, len(places)), default=graph.name)
+    groups = {job.name for job in graph.jobs if job.group is not None}
     for edge in graph.edges:
         if edge.node not in found and isinstance(graph.nodes.get(edge.node), Exit):
-            found[edge.node] = found.get(edge.stream.node, graph.name)
+            fed_by = found.get(edge.stream.node, graph.name)
+            found[edge.node] = f"{fed_by}{OUT}" if fed_by in groups else fed_by
     return {name: found.get(name, graph.name) for name in graph.nodes}
 
 
@@ -86,6 +97,7 @@ def check_jobs(graph: Drawn) -> None:
         )
     if graph.jobs:
         _check_protections(graph, found)
+        _check_names(graph, found)
     waits = _waits(graph.edges, found)
     circle = _circle(waits)
     if circle:
@@ -116,19 +128,68 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
     clocks = _clocks(checked, found, waits)
     drops = {(job.name, stream) for job in graph.jobs for stream in job.drops}
     protects = _protections(graph, found)
+    declared = {job.name: job for job in graph.jobs}
+    members = {job: declared[job].members if job in declared else (job,) for job in waits}
+    _check_groups(graph, declared, clocks)
     between = [edge for edge in checked.edges if found[edge.stream.node] != found[edge.node]]
+    replicas = [(job, number, name) for job in _order(waits) for number, name in enumerate(members[job])]
     parts = []
-    for job in _order(waits):
-        nodes: dict[str, Node] = {name: node for name, node in graph.nodes.items() if found[name] == job}
+    for job, number, name in replicas:
+        group = declared[job].group if job in declared else None
+        nodes: dict[str, Node] = {node: given for node, given in graph.nodes.items() if found[node] == job}
         edges = [edge for edge in checked.edges if found[edge.node] == found[edge.stream.node] == job]
         for stream in dict.fromkeys(edge.stream for edge in between if found[edge.node] == job):
-            nodes[str(stream)] = _input(checked, found, clocks, stream, job, drops=(job, stream) in drops)
+            given = _input(checked, found, clocks, stream, job, drops=(job, stream) in drops)
+            producer = members[found[stream.node]]
+            given = replace(given, reader=name, replicas=producer if len(producer) > 1 else ())
+            nodes[str(stream)] = Source(str(stream), given, given.schema, SEQ)
         edges += [_from_log(edge) for edge in between if found[edge.node] == job]
         for stream in dict.fromkeys(edge.stream for edge in between if found[edge.stream.node] == job):
-            nodes[str(stream)] = Exit(str(stream), _output(checked, found, stream, job, drops))
+            output = _output(checked, found, stream, job, drops, members)
+            output = replace(output, producer=name, replica=None if group is None else number)
+            nodes[str(stream)] = Exit(str(stream), output)
             edges.append(Edge(stream, str(stream), "in"))
-        parts.append(JobPart(job=job, nodes=MappingProxyType(nodes), edges=tuple(edges), protect=protects[job]))
+        member = None if group is None else Member(job=job, name=name, group=group)
+        parts.append(
+            JobPart(
+                job=name,
+                nodes=MappingProxyType(nodes),
+                edges=tuple(edges),
+                protect=protects[job],
+                member=member,
+            )
+        )
     return tuple(parts)
+
+
+def _check_names(graph: Drawn, found: Mapping[str, str]) -> None:
+    """Refuse jobs whose names are those of replicas of another."""
+    taken: dict[str, str] = {}
+    declared = {job.name: job for job in graph.jobs}
+    for job in dict.fromkeys(found.values()):
+        for name in declared[job].members if job in declared else (job,):
+            if name in taken:
+                raise GraphError(
+                    f"Graph {graph.name!r}: {name!r} would be the name of a part of job {taken[name]!r} and of one of "
+                    f"job {job!r}. Call one of them otherwise."
+                )
+            taken[name] = job
+
+
+def _check_groups(graph: Drawn, declared: Mapping[str, Job], clocks: Mapping[str, str]) -> None:
+    """Refuse replicas that would not read the same batches."""
+    for name, job in declared.items():
+        if job.group is not None and clocks.get(name) == name:
+            raise GraphError(
+                f"Graph {graph.name!r}: job {name!r} runs as {job.group.describe()}, and what its batches are would be "
+                f"decided by each replica for itself, since it takes tuples as they come, or reads jobs that do so by "
+                f"themselves. Put its sources into one job before it (graph.job can be given their names)."
+            )
+        if job.group is not None and job.drops:
+            raise GraphError(
+                f"Graph {graph.name!r}: job {name!r} drops {job.drops[0]} while it is down, and runs as "
+                f"{job.group.describe()}, whose replicas must get the same. Leave out one of the two."
+            )
 
 
 def _protections(graph: Drawn, found: Mapping[str, str]) -> dict[str, Protection | None]:
@@ -149,6 +210,14 @@ def _check_protections(graph: Drawn, found: Mapping[str, str]) -> None:
     protects = _protections(graph, found)
     whole = {job: protect for job, protect in protects.items() if protect is not None}
     alone = [job for job, protect in protects.items() if protect is None]
+    groups = [job.name for job in graph.jobs if job.group is not None]
+    if whole and groups:
+        job, protect = next(iter(whole.items()))
+        raise GraphError(
+            f"Graph {graph.name!r}: job {groups[0]!r} runs as a group of replicas, and {job!r} is protected by "
+            f"{protect.describe()}, under which jobs go back as a whole. Protect the operators of groups each by "
+            f"itself, with Exact() for one."
+        )
     if whole and alone:
         job, protect = next(iter(whole.items()))
         raise GraphError(
@@ -192,22 +261,25 @@ def check_repeatable(graph: CheckedGraph) -> None:
 
 def _input(
     checked: CheckedGraph, found: Mapping[str, str], clocks: Mapping[str, str], stream: Stream, job: str, *, drops: bool
-) -> Source:
-    schema = checked.schemas[stream]
-    data = LogInput(
+) -> LogInput:
+    return LogInput(
         graph=checked.name,
         stream=str(stream),
-        schema=schema,
+        schema=checked.schemas[stream],
         producer=found[stream.node],
         reader=job,
         drops=drops,
         in_step=clocks[found[stream.node]] == clocks[job],
     )
-    return Source(str(stream), data, schema, SEQ)
 
 
 def _output(
-    checked: CheckedGraph, found: Mapping[str, str], stream: Stream, job: str, drops: set[tuple[str, Stream]]
+    checked: CheckedGraph,
+    found: Mapping[str, str],
+    stream: Stream,
+    job: str,
+    drops: set[tuple[str, Stream]],
+    members: Mapping[str, tuple[str, ...]],
 ) -> LogOutput:
     away = [edge for edge in checked.edges if edge.stream == stream and found[edge.node] != job]
     readers = dict.fromkeys(found[edge.node] for edge in away)
@@ -219,7 +291,9 @@ def _output(
         graph=checked.name,
         stream=str(stream),
         producer=job,
-        readers=tuple(LogReader(job=reader, drops=(reader, stream) in drops) for reader in readers),
+        readers=tuple(
+            LogReader(job=name, drops=(reader, stream) in drops) for reader in readers for name in members[reader]
+        ),
         most=tuple(most.items()),
     )
 

@@ -12,6 +12,7 @@ from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, Feed, Piece, open_piece
 from spillway.graph.growing import Files, TakenFile
 from spillway.graph.protections import Protection
+from spillway.graph.replicas import Group
 from spillway.graph.sinks import Sink
 from spillway.graph.stream_logs import LogInput
 
@@ -109,6 +110,12 @@ class Job:
     nodes: tuple[str, ...]  # operators, and sources and sinks, as far as they were named
     drops: tuple[Stream, ...] = ()  # of other jobs, whose tuples are dropped while this one is down
     protect: Protection | None = None  # of those of its operators with state that name none of their own
+    group: Group | None = None  # if it runs as several replicas
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names under which it runs."""
+        return (self.name,) if self.group is None else self.group.names(self.name)
 
 
 class Drawn(Protocol):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from spillway.graph.replicas import log_of
 from spillway.graph.sinks import Sink
 
 
@@ -23,6 +24,12 @@ class LogInput:
     reader: str  # the job that this is a part of
     drops: bool = False  # tuples that are put out while the reader is down
     in_step: bool = True  # whether a batch of the reader is one of the producer, by its number
+    replicas: tuple[str, ...] = ()  # of the producer, if it is a group: each has a log of its own
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The folders of the logs that it may be read from."""
+        return tuple(log_of(self.stream, number) for number in range(len(self.replicas))) or (self.stream,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +48,13 @@ class LogOutput(Sink):
     stream: str
     producer: str
     readers: tuple[LogReader, ...]
+    replica: int | None = None  # of the producer, if it is a group
     most: tuple[tuple[str, float], ...]  # by sink of the whole graph: tuples there that one of these can become
+
+    @property
+    def log(self) -> str:
+        """The folder of the log."""
+        return log_of(self.stream, self.replica)
 
     def ends(self, name: str) -> Mapping[str, float]:
         return dict(self.most)

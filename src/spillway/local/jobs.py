@@ -8,11 +8,12 @@ from types import TracebackType
 import pyarrow as pa
 
 from spillway.backup.keeper import Observer, ignore
-from spillway.clock import Clock, SystemClock
+from spillway.clock import Clock, ManualClock, SystemClock
 from spillway.engine.coordinating import Coordination, check_coordination, needed_for_job
 from spillway.engine.job_logs import JobLogs, LogObserver, unobserved
 from spillway.engine.log_files import LogPlace
 from spillway.engine.outlets import Outlets
+from spillway.engine.replicas import Replica
 from spillway.engine.rewinding import job_protection
 from spillway.engine.stream_log import BYTES_MAX
 from spillway.errors import GraphError, RunError
@@ -20,12 +21,14 @@ from spillway.graph.graph import Graph
 from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator
 from spillway.records.checkpointed import Checkpointed
+from spillway.records.failed_over import FailedOver
 from spillway.records.progress import ShardProgress
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.seeds import generator
 from spillway.state.folders import claim, make_temporary
 
 LOGS = "logs"
+_IDLE_MAX = 200  # steps in which nothing happens before jobs are taken for stuck, where a replica could take over
 
 
 class LocalJobs:
@@ -36,6 +39,7 @@ class LocalJobs:
     have a folder for each job. ``log_bytes_max`` is what a stream log may hold before the job that writes it waits.
 
     Jobs that are protected as a whole (``Coordinated``, ``Uncoordinated``) go back by themselves when memory is lost.
+    For replicas of a group, every step takes a tenth of the time after which one that is silent is taken for dead.
     """
 
     def __init__(
@@ -70,6 +74,12 @@ class LocalJobs:
         self._runs: dict[str, LocalRun] = {}
         self._logs: dict[str, JobLogs] = {}
         self._coordination: dict[str, Coordination] = {}  # of jobs that are protected as a whole
+        self._replicas: dict[str, Replica] = {}  # of jobs that are one of a group
+        self._down: set[str] = set()
+        self._looks = ManualClock()
+        groups = [graph.member.group for graph in self._graphs.values() if graph.member is not None]
+        self._look_s = min((group.detection.total_seconds() / 10 for group in groups), default=0.0)
+        self._idle = 0  # steps in which nothing happened
         self._checkpoints: list[Checkpointed] = []  # of runs that were started again
         for job in self._graphs:
             self._start(job, (batches or {}).get(job, 0))
@@ -106,10 +116,14 @@ class LocalJobs:
         """A turn of every job; false if all are done. A job that raises has its batch before it again."""
         moved = [self.turn(job) for job in self._turns()]
         heard = [self._hear(job) for job in self._runs]
-        if any(moved) or any(heard):
+        self._looks.advance(self._look_s)
+        self._idle = 0 if any(moved) or any(heard) else self._idle + 1
+        if not self._idle:
             return True
-        if all(self._done(job) for job in self._runs):
+        if all(self._done(job) or job in self._down for job in self._runs):
             return False
+        if self._replicas and self._idle < _IDLE_MAX:
+            return True  # another may take over in a while
         waiting = [f"{stream} of job {job!r}" for job, logs in self._logs.items() for stream in logs.full()]
         assert waiting, f"graph {self._name!r}: each job waits for what another has not put out"
         raise RunError(
@@ -120,6 +134,10 @@ class LocalJobs:
     def turn(self, job: str) -> bool:
         """One batch of one job, if it can; whether it could."""
         run, logs = self._runs[job], self._logs[job]
+        if job in self._down:
+            return False
+        if job in self._replicas:
+            self._replicas[job].look(committed=run.batch - 1, working=True)
         if run.look_at_logs():
             return True
         if self._done(job):
@@ -143,6 +161,17 @@ class LocalJobs:
         self._logs[job].close()
         run.close()
         self._start(job, run.batch)
+
+    def stop(self, job: str) -> None:
+        """Have a replica of a group take no more turns, as if its process had died, until it is started again."""
+        if job not in self._replicas:
+            raise GraphError(f"Job {job!r} is none of a group: without it nothing would go on.")
+        self._down.add(job)
+
+    def failovers(self) -> list[FailedOver]:
+        """Each time that a replica of a group became active."""
+        found = [one for replica in self._replicas.values() for one in replica.log]
+        return sorted(found, key=lambda one: (one.job, one.epoch))
 
     def wipe(self, job: str) -> None:
         """Lose all memory of a job: its shards, and the stream logs that it writes."""
@@ -212,6 +241,12 @@ class LocalJobs:
             outlets=self._outlets[job],
             coordination=self._coordination.get(job),
         )
+        self._down.discard(job)
+        if graph.member is not None:
+            before = self._replicas.get(job)
+            replica = Replica(graph.member, logs, place=self._place, clock=self._looks)
+            replica.log += before.log if before is not None else ()
+            self._replicas[job] = replica
         if batch > 0:
             logs.committed(batch - 1)  # which may not have been told before it died
         if self._done(job):

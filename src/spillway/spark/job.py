@@ -13,10 +13,12 @@ from spillway.engine.inputs import Counted, Inputs, read_in_step
 from spillway.engine.job_logs import JobLogs, LogObserver, forward, unobserved, views
 from spillway.engine.log_files import LogPlace
 from spillway.engine.outlets import Outlets
+from spillway.engine.replicas import Replica
 from spillway.engine.rewinding import job_protection
 from spillway.engine.taking import Taking
 from spillway.errors import GraphError, LogLostError
 from spillway.graph.checked import CheckedGraph
+from spillway.graph.replicas import Member
 from spillway.spark.growing import log_beside
 from spillway.spark.raised import interruption, written_down
 
@@ -32,6 +34,7 @@ class SparkJob:
     outlets: Outlets  # which outlive a run that fails, and with them what Memory sinks have
     inputs: Inputs | None  # None if it reads streaming DataFrames, which Spark divides into batches
     coordination: Coordination | None  # None if it is not protected as a whole
+    replica: Replica | None  # None if it is not one of a group
     in_step: bool  # whether a batch is one of each job that it reads, by its number
     by_value: bool  # whether tasks are given the tuples of logs, because they may be on other machines
 
@@ -91,6 +94,7 @@ def spark_job(
     name: str,
     graph: CheckedGraph,
     *,
+    member: Member | None,
     place: LogPlace,
     checkpoint: Path,
     bounded: bool,
@@ -139,6 +143,7 @@ def spark_job(
         inputs=inputs,
         in_step=inputs is None or inputs.in_step,
         by_value=not one_machine,
+        replica=None if member is None else Replica(member, logs, place=place, clock=SystemClock()),
         coordination=None
         if protection is None
         else Coordination(

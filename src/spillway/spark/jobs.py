@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,34 +29,19 @@ from spillway.errors import GraphError, SpillwayError
 from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
 from spillway.records.checkpointed import Checkpointed
+from spillway.records.failed_over import FailedOver
 from spillway.records.progress import ShardProgress
 from spillway.records.restarted import Restarted
 from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary, summarise
-from spillway.spark.job import SparkJob, spark_job
+from spillway.spark.job import spark_job
 from spillway.spark.job_places import JobPlaces
+from spillway.spark.looked import Looked
 from spillway.spark.raised import as_ours
 from spillway.spark.running import Run
 
 _LOOK_S = 0.03
 _ROWS_MAX = 100_000
-
-
-@dataclass(slots=True, kw_only=True)
-class _Looked:
-    """One job, as the one who looks after it sees it."""
-
-    name: str
-    graph: Graph
-    job: SparkJob
-    supervision: Supervision
-    run: Run | None = None  # None before it was started, and while it is to be started again
-    committed: int = -1  # as far as its logs were told
-    done: bool = False
-    again_at_s: float = 0.0
-    past: list[ShardProgress] = field(default_factory=list)  # of runs that failed
-    rewinds: list[Rewound] = field(default_factory=list)  # of these, too
-    states: set[Path] = field(default_factory=set)
 
 
 class JobsRun:
@@ -105,7 +89,7 @@ class JobsRun:
         self._over = threading.Event()
         self._error: Exception | None = None
         self._restarts: list[Restarted] = []
-        self._jobs: dict[str, _Looked] = {}
+        self._jobs: dict[str, Looked] = {}
         self._thread: threading.Thread | None = None
         context: Any = spark.sparkContext
         for name in wanted:
@@ -116,6 +100,7 @@ class JobsRun:
                     job = spark_job(
                         name,
                         part.checked(),
+                        member=part.member,
                         place=self._places.logs,
                         checkpoint=self._places.checkpoint(name),
                         bounded=self._bounded,
@@ -124,7 +109,7 @@ class JobsRun:
                         backups=backups,
                         observe=observe_logs,
                     )
-                    self._jobs[name] = _Looked(name=name, graph=part, job=job, supervision=Supervision(restart))
+                    self._jobs[name] = Looked(name=name, graph=part, job=job, supervision=Supervision(restart))
             for one in self._jobs.values():  # before any is started: what is read goes on, whatever it said before
                 one.job.open()
             first = next(iter(self._jobs.values()))
@@ -209,9 +194,15 @@ class JobsRun:
         found = [one.job.coordination for one in self._jobs.values() if one.job.coordination is not None]
         return [each for coordination in found for each in coordination.log]
 
+    def failovers(self) -> list[FailedOver]:
+        """Each time that a replica of a group became active, the first one too (the last 10,000 of each)."""
+        found = [one for each in self._jobs.values() if each.job.replica is not None for one in each.job.replica.log]
+        return sorted(found, key=lambda one: (one.job, one.epoch))
+
     def troubles(self) -> list[str]:
         """What went wrong and was mended, or cost nothing."""
         told = [restarted.told() for restarted in self._restarts]
+        told += [one.told() for one in self.failovers() if one.before]
         for one in self._jobs.values():
             told += one.job.logs.troubles
             told += one.run.troubles() if one.run is not None else ()
@@ -250,19 +241,21 @@ class JobsRun:
             raise GraphError(f"Job {one.name!r} is about to be started again: look when it is over.")
         return one.run.shard(operator, index)
 
-    def _job(self, name: str) -> _Looked:
+    def _job(self, name: str) -> Looked:
         if name not in self._jobs:
             raise GraphError(f"Graph {self._graph.name!r} runs jobs {', '.join(self._jobs)} here; not {name!r}.")
         return self._jobs[name]
 
-    def _of_node(self, node: str) -> _Looked:
+    def _of_node(self, node: str) -> Looked:
         for one in self._jobs.values():
             if node in one.graph.nodes:
                 return one
         raise GraphError(f"Graph {self._graph.name!r} has no {node!r} in jobs {', '.join(self._jobs)}.")
 
-    def _start(self, one: _Looked) -> None:
+    def _start(self, one: Looked) -> None:
         one.run = None
+        if one.job.replica is not None:
+            one.job.replica.begin_anew()
         one.job.open()
         one.run = Run(
             one.graph,
@@ -278,7 +271,7 @@ class JobsRun:
         )
         one.states.add(one.run.state)
 
-    def _trigger_of(self, one: _Looked) -> Mapping[str, Any]:
+    def _trigger_of(self, one: Looked) -> Mapping[str, Any]:
         at_once = {"processingTime": "0 seconds"}
         if any(source.by_spark for source in one.graph.checked().sources.values()):
             return self._trigger or at_once
@@ -298,8 +291,11 @@ class JobsRun:
         finally:
             self._over.set()
 
-    def _look_at(self, one: _Looked) -> None:
+    def _look_at(self, one: Looked) -> None:
         try:
+            if one.job.replica is not None:
+                working = one.done or (one.run is not None and one.run.active)
+                one.job.replica.look(committed=one.committed, working=working)
             if one.done:
                 one.job.committed(one.committed)  # others may still have something to say of its checkpoints
                 if not self._must_go_back(one):
@@ -324,7 +320,7 @@ class JobsRun:
         except SpillwayError as error:
             self._failed(one, error)
 
-    def _must_go_back(self, one: _Looked) -> bool:
+    def _must_go_back(self, one: Looked) -> bool:
         """Whether a job that is done has lost what others have still to read; it is then to be started again."""
         lost = one.job.lost_log(one.committed)
         if lost is None:
@@ -334,7 +330,7 @@ class JobsRun:
         self._note_restart(one, lost, waited_s=0.0)
         return True
 
-    def _has_begun(self, one: _Looked) -> bool:
+    def _has_begun(self, one: Looked) -> bool:
         """Whether a job has something to read; one that never will have is done."""
         if self._places.committed(one.name) >= 0 or one.job.has_begun():
             return True
@@ -348,7 +344,7 @@ class JobsRun:
         runs = [(one, one.run) for one in self._jobs.values() if one.run is not None and not one.done]
         return any(run.active and not one.job.started() for one, run in runs)
 
-    def _tell_logs(self, one: _Looked) -> None:
+    def _tell_logs(self, one: Looked) -> None:
         """Tell a job's logs, and those it saves together with, what counts now, and let it hear what they say."""
         committed = self._places.committed(one.name)
         one.job.committed(committed)
@@ -356,12 +352,12 @@ class JobsRun:
             one.job.forget(committed)
         one.committed = committed
 
-    def _end(self, one: _Looked) -> None:
+    def _end(self, one: Looked) -> None:
         one.job.logs.end(one.committed + 1)
         one.job.logs.close()
         one.done = True
 
-    def _failed(self, one: _Looked, error: SpillwayError) -> None:
+    def _failed(self, one: Looked, error: SpillwayError) -> None:
         """Have a job started again in a while, or raise what it is given up for."""
         one.job.logs.close()
         one.committed = self._places.committed(one.name)
@@ -377,20 +373,20 @@ class JobsRun:
         one.run, one.again_at_s = None, time.monotonic() + wait_s
         self._note_restart(one, error, waited_s=wait_s)
 
-    def _keep_past(self, one: _Looked) -> None:
+    def _keep_past(self, one: Looked) -> None:
         """Have what a run that is over has done among what its job has done."""
         if one.run is not None:
             one.past = [*one.past, *one.run.records()][-_ROWS_MAX:]
             one.rewinds = [*one.rewinds, *one.run.rewinds()][-_ROWS_MAX:]
 
-    def _note_restart(self, one: _Looked, error: SpillwayError, *, waited_s: float) -> None:
+    def _note_restart(self, one: Looked, error: SpillwayError, *, waited_s: float) -> None:
         self._restarts.append(
             Restarted(job=one.name, committed=one.committed, why=str(error), waited_s=waited_s, time_s=time.time())
         )
         del self._restarts[:-_ROWS_MAX]
 
     def _stop_all(self) -> None:
-        runs: Sequence[_Looked] = list(self._jobs.values())
+        runs: Sequence[Looked] = list(self._jobs.values())
         for one in reversed(runs):  # readers first: who writes to them may be waiting for room
             if one.run is not None:
                 with suppress(PySparkException, Py4JError):  # with the JVM its queries are gone too

@@ -1,0 +1,103 @@
+"""A replica's part in its group, as whoever runs it acts it out: hearts, looks at the seat, claims.
+
+Replicas of a job read the same batches of the same streams, by their numbers, and put out the same (what they put out
+follows from state and tuples alone, or they are refused). So taking over is nothing but being followed: readers open
+the log of another replica where they stand, and acknowledge to all of them. A replica is *ready* if its logs have all
+that some reader has not acknowledged, so a reader that follows it lacks nothing.
+
+A group that runs freely sends only what comes from now on. Who takes over notes what its logs hold already as dropped
+for readers that have not acknowledged it, before it claims; so they find these batches empty, whenever they read them.
+If the claim fails, the note stays, in a log that nobody follows; when it is claimed again, more is dropped than would
+be, and all of it is counted.
+"""
+
+from spillway.clock import Clock
+from spillway.engine.job_logs import JobLogs
+from spillway.engine.log_files import LogPlace
+from spillway.engine.seat import Seat
+from spillway.graph.replicas import Member
+from spillway.protocols.failover import NOBODY, Claimed, Failover, Looked, Rule, State
+from spillway.records.failed_over import FailedOver
+
+_BEATS_PER_DETECTION = 5
+_LOOKS_PER_DETECTION = 10
+_LOG_MAX = 10_000
+
+
+class Replica:
+    """One replica at work."""
+
+    def __init__(self, member: Member, logs: JobLogs, *, place: LogPlace, clock: Clock) -> None:
+        self.member = member
+        self._logs = logs
+        self._clock = clock
+        self._seat = Seat(place, member.job)
+        detection_s = member.group.detection.total_seconds()
+        self._rule = Rule(detection_s=detection_s, patience=1.0 if member.group.free_running else None)
+        self._failover = Failover(member.name, self._rule)
+        self._beats = 0
+        self._committed = -1
+        self._beat_s = self._looked_s = self._heard_s = float("-inf")
+        self._heard: tuple[int, int] | None = None
+        self.log: list[FailedOver] = []
+        """Each time that it became active, the last 10,000."""
+
+    @property
+    def active(self) -> bool:
+        return self._failover.state is State.ACTIVE
+
+    def begin_anew(self) -> None:
+        """It is started again, and whatever it was before it is not now."""
+        self._failover = Failover(self.member.name, self._rule)
+        self._looked_s = float("-inf")
+
+    def look(self, *, committed: int, working: bool) -> None:
+        """Beat if it is active and at work, or has done something; see who is active; take over if it has to."""
+        now_s = self._clock.monotonic_s()
+        if self.active and (committed > self._committed or (working and self._is_due(now_s, self._beat_s))):
+            self._beats = max(self._beats, self._seat.beats(self.member.name)) + 1  # which may be its forerunner's
+            self._seat.beat(self.member.name, self._beats)
+            self._beat_s = now_s
+        self._committed = committed
+        if now_s - self._looked_s < self._rule.detection_s / _LOOKS_PER_DETECTION or not working:
+            return
+        self._looked_s = now_s
+        seated = self._seat.newest()
+        beats = self._seat.beats(seated.replica) if seated.epoch != NOBODY else 0
+        if self._heard != (seated.epoch, beats):
+            self._heard, self._heard_s = (seated.epoch, beats), now_s
+        claim = self._failover.handle(
+            Looked(epoch=seated.epoch, active=seated.replica, beats=beats, ready=self.ready(), now_s=now_s)
+        )
+        if claim is None:
+            return
+        lost = self._drop_unsent() if self.member.group.free_running and seated.epoch != NOBODY else 0
+        won = self._seat.claim(claim.epoch, self.member.name)
+        self._failover.handle(Claimed(epoch=claim.epoch, won=won))
+        if won:
+            self._note(claim.epoch, before=seated.replica, silent_s=now_s - self._heard_s, lost_tuples=lost)
+
+    def ready(self) -> bool:
+        """Whether readers would lack nothing that this one has put out, or will."""
+        return all(writer.has_since_acknowledged(self._committed) for writer in self._logs.writers.values())
+
+    def _is_due(self, now_s: float, last_s: float) -> bool:
+        return now_s - last_s >= self._rule.detection_s / _BEATS_PER_DETECTION
+
+    def _drop_unsent(self) -> int:
+        """Note what was put out and not read as dropped; how many tuples that are."""
+        return sum(writer.drop_unread() for writer in self._logs.writers.values())
+
+    def _note(self, epoch: int, *, before: str, silent_s: float, lost_tuples: int) -> None:
+        self.log.append(
+            FailedOver(
+                job=self.member.job,
+                replica=self.member.name,
+                epoch=epoch,
+                before=before,
+                silent_s=silent_s,
+                lost_tuples=lost_tuples,
+                time_s=self._clock.now_s(),
+            )
+        )
+        del self.log[:-_LOG_MAX]
