@@ -38,7 +38,7 @@ _TOP = {
     "Jobs": "run_jobs JobsRun LocalJobs RestartRule",
     "Sources and sinks": "Trace Generator files received Sender Parquet Console Memory Discard ForEachBatch",
     "Protections": "Protection Nothing Checkpoint Approximate Exact UpstreamBackup Coordinated Uncoordinated Group "
-    "Contract Loss",
+    "Replicate Contract Loss",
     "Windows": "Windowing Hopping Sliding Decaying",
     "Operators of one's own": "Operator Out columns field AddingUp Added",
     "State": "Number Vector Matrix HashTable KeySet Window Sample Tally TallyTable",

@@ -8,6 +8,7 @@
     │   ├── StaleAttemptError    an attempt of a batch older than what the shard holds
     │   ├── MemoryLostError      a shard's memory is gone, and its whole job has to go back
     │   │   └── LogLostError     a stream log is gone that other jobs may need, and the job that wrote it goes back
+    │   ├── CorruptedError       copies of a job put out something else each
     │   └── HandOverError        a shard's memory could not be handed over to another host
     ├── BackupError              the backup store cannot do what was asked
     │   ├── BoundLostError       a shard can no longer keep its bound
@@ -98,6 +99,10 @@ class LogLostError(MemoryLostError):
         super().__init__(operator=stream, shard=-1, batch=batch)
         self.stream = stream
         self.args = (f"stream {stream}: its log is gone, and batch {batch} cannot begin before its job is sent back",)
+
+
+class CorruptedError(StateError):
+    """Replicas of a job, which must put out the same, did not: something was corrupted silently in one of them."""
 
 
 class HandOverError(StateError):

@@ -10,7 +10,7 @@ from tests.local.test_jobs import PIECES, as_one, feed, results
 from tests.local.test_losses import Average, Highest
 
 import spillway as sw
-from spillway.errors import GraphError, StateError
+from spillway.errors import CorruptedError, GraphError, StateError
 from spillway.graph.graph import Graph
 from spillway.local.jobs import LocalJobs
 from spillway.seeds import generator
@@ -41,7 +41,18 @@ def two(protect: sw.Protection = sw.Exact(), group: sw.Group = sw.Group()) -> Gr
     return graph
 
 
-GRAPHS = [line, two]
+def replicated(protect: sw.Protection = sw.Exact(), *, compare: bool = False) -> Graph:  # noqa: B008
+    """Every job twice; one was declared, the other is the rest."""
+    graph = sw.Graph("replicated", protect=sw.Replicate(compare=compare))
+    counts = graph.add(sw.operators.Count("counts", key="key", protect=protect), graph.source("in", feed()))
+    times = graph.add(sw.operators.Count("times", key="key", count_as="times", protect=protect), counts)
+    graph.sink("out", times, sw.Memory())
+    graph.sink("also", counts, sw.Memory())
+    graph.job("first", ["counts"])
+    return graph
+
+
+GRAPHS = [line, two, replicated]
 
 
 def opened(graph: Graph, folder: Path, **options: object) -> LocalJobs:
@@ -161,6 +172,48 @@ def test_whoever_dies_and_comes_back_readers_notice_nothing(
         assert kills and results(jobs, drawn) == as_one(graph), f"seed {seed}"
         epochs = [one.epoch for one in jobs.failovers() if one.job == next(iter(groups))]
         assert epochs == [*range(len(epochs))], "every epoch had one active replica"
+
+
+def test_of_full_replication_everything_runs_twice_but_sources_and_sinks() -> None:
+    first, rest = ["first-0", "first-1"], ["replicated-0", "replicated-1"]
+    assert {*replicated().divided()} == {*first, *rest, "first-out", "replicated-out"}
+    alone = sw.Graph("alone", protect=sw.Replicate())
+    alone.sink("out", alone.add(sw.operators.Select("all", ["key"]), alone.source("in", feed())), sw.Memory())
+    alone.job("reading", ["in"])
+    assert [*alone.divided()] == ["reading", "alone-0", "alone-1", "alone-out"]
+
+
+def test_a_copy_that_dies_is_not_waited_for(tmp_path: Path) -> None:
+    with opened(replicated(), tmp_path) as jobs:
+        jobs.step()
+        jobs.stop("first-0")
+        jobs.stop("replicated-1")
+        jobs.run()
+        assert results(jobs, replicated()) == as_one(replicated)
+        assert jobs.failovers() == []  # nobody was active
+
+
+def test_silent_corruption_of_one_copy_goes_unnoticed_unless_copies_are_compared(tmp_path: Path) -> None:
+    """As seed 001 found (5.6): replication alone does not keep what it promises when values are corrupted."""
+
+    def corrupt(jobs: LocalJobs) -> None:
+        while jobs.job("first-0").batch < 2:
+            jobs.turn("first-0")
+            jobs.turn("first-1")
+        counts = jobs.job("first-0").shard("counts", 0)
+        assert isinstance(counts, sw.operators.Count)
+        counts.counts._values().live[:] += 1  # as a cosmic ray would, behind everybody's back
+        jobs.run()
+
+    with opened(replicated(), tmp_path / "trusting") as jobs:
+        corrupt(jobs)
+        assert results(jobs, replicated()) != as_one(replicated)
+    with opened(replicated(compare=True), tmp_path / "comparing") as jobs:
+        jobs.run()
+        assert results(jobs, replicated()) == as_one(replicated)
+    found = r"Batch 2 of stream counts.out is another in each copy: counts.out~1"
+    with opened(replicated(compare=True), tmp_path / "found") as jobs, pytest.raises(CorruptedError, match=found):
+        corrupt(jobs)
 
 
 @pytest.mark.parametrize(

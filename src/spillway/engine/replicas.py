@@ -53,6 +53,8 @@ class Replica:
 
     def look(self, *, committed: int, working: bool) -> None:
         """Beat if it is active and at work, or has done something; see who is active; take over if it has to."""
+        if self.member.group.either:
+            return  # readers take what they need from whoever has it
         now_s = self._clock.monotonic_s()
         if self.active and (committed > self._committed or (working and self._is_due(now_s, self._beat_s))):
             self._beats = max(self._beats, self._seat.beats(self.member.name)) + 1  # which may be its forerunner's

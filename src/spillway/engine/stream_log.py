@@ -34,6 +34,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from spillway.engine.log_copies import Copies
 from spillway.engine.log_files import ROWS_PER_PART, Held, LogBatch, LogFiles, LogPlace
 from spillway.engine.log_mail import NO_LOAD, LogMail
 from spillway.engine.ordering import in_order, same
@@ -67,6 +68,7 @@ class LogWriter:
         self._exact = exact
         self.bytes_max = bytes_max
         self.mail = LogMail(self._log.folder)
+        self._copies = Copies(place, output)
 
     @property
     def stream(self) -> str:
@@ -106,6 +108,7 @@ class LogWriter:
                 self.mail.drop(reader, batch, ordered.num_rows)
             kept = ordered if len(dropping) < len(self._output.readers) else ordered.slice(0, 0)
             self._write(batch, held.position, ordered.num_rows, kept)
+            self._copies.compare(batch)
             return Appended(dropped=dropping)
 
     def has_lost(self, batch: int) -> bool:
@@ -224,7 +227,8 @@ class LogWriter:
     def _write(self, batch: int, position: int, tuples: int, kept: pa.RecordBatch) -> None:
         slices = [kept.slice(start, ROWS_PER_PART) for start in range(0, max(1, kept.num_rows), ROWS_PER_PART)]
         data = encode([Part(self._log.schema, slices)])
-        self._log.files.write((batch, position, tuples, data.size), data)
+        file = self._log.files.write((batch, position, tuples, data.size), data)
+        self._copies.note(batch, tuples=tuples, checksum=file.checksum)
 
     def _memory(self, wanted_bytes: int = 0) -> "_Memory":
         return _Memory(self._log.path, wanted_bytes)
@@ -242,11 +246,18 @@ class LogView:
 
     @property
     def _log(self) -> LogFiles:
-        """The log that is read."""
+        """The log that is read: that of the active replica, or of the one that has come furthest if any will do."""
         if self._seat is None:
             return self._logs[0]
+        if self.input.either:
+            return max(self._logs, key=lambda log: _held(log).next)
         active = self._seat.newest().replica
         return self._logs[self.input.replicas.index(active) if active else 0]
+
+    def _log_with(self, batch: int) -> LogFiles:
+        """The log to read a batch from."""
+        having = [log for log in self._logs if _held(log).of(batch) is not None] if self.input.either else []
+        return having[0] if having else self._log
 
     @property
     def mail(self) -> LogMail:
@@ -260,6 +271,8 @@ class LogView:
     def has(self, batch: int, held: Held | None = None) -> bool:
         """Whether a batch can be read, because it is there or the log has ended before it; refused if it is gone."""
         held = held or self.held()
+        if self.input.either and any(_held(log).of(batch) is not None for log in self._logs):
+            return True
         if batch < held.first:
             if not self.mail.was_dropped(self.input.reader, batch):
                 if any(_held(log).of(batch) is not None for log in self._logs):
@@ -280,8 +293,9 @@ class LogView:
             )
         if self.mail.was_dropped(self.input.reader, batch):
             return [self._empty()]
-        found = held.of(batch)
-        there = None if found is None else self._log.tuples_of(found)
+        log = self._log_with(batch)
+        found = _held(log).of(batch)
+        there = None if found is None else log.tuples_of(found)
         if there is None:
             raise StateError(
                 f"Batch {batch} in stream log {self._log.path} is damaged, and job {self.input.reader!r} has not read "

@@ -7,7 +7,7 @@ end otherwise. What a job's input or graph is at fault for ends at once: that wo
 
 from dataclasses import dataclass
 
-from spillway.errors import GraphError, InputError
+from spillway.errors import CorruptedError, GraphError, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,6 @@ class Supervision:
             self.failures = 0
         self.failures += 1
         self._committed = committed
-        if self.failures >= self._rule.failures_max or isinstance(error, GraphError | InputError):
+        if self.failures >= self._rule.failures_max or isinstance(error, GraphError | InputError | CorruptedError):
             return None
         return self._rule.wait_s(self.failures)

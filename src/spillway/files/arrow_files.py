@@ -35,6 +35,11 @@ class ArrowFile:
     numbers: Numbers
     name: str
 
+    @property
+    def checksum(self) -> str:
+        """Of all its bytes, as its name has it."""
+        return self.name.rpartition("-")[2].removesuffix(".arrow")
+
 
 class ArrowFiles:
     """The files of one kind in a folder; every method raises OSError if the disk fails.

@@ -16,7 +16,7 @@ from spillway.graph.protections import (
     Uncoordinated,
     UpstreamBackup,
 )
-from spillway.graph.replicas import Group
+from spillway.graph.replicas import Group, Replicate
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
 from spillway.graph.windows import Decaying, Hopping, Sliding, Windowing
 
@@ -41,6 +41,7 @@ __all__ = [
     "Nothing",
     "Parquet",
     "Protection",
+    "Replicate",
     "Sink",
     "Sliding",
     "Stream",

@@ -5,6 +5,7 @@ well-formed and returns the frozen graph that runtimes work from.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +25,7 @@ from spillway.graph.growing import Files
 from spillway.graph.jobs import check_jobs, cut
 from spillway.graph.nodes import Edge, Exit, Job, Node, Source, Stream, is_feed
 from spillway.graph.protections import Protection
-from spillway.graph.replicas import Group, Member
+from spillway.graph.replicas import Group, Member, Replicate
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
 
@@ -35,11 +36,16 @@ class Graph:
     ``shards`` is how many shards keyed operators have unless they say otherwise. ``delay_max`` is how late output may
     be on several hosts when one is gone: so long its shards wait for it, less the time that a recovery takes, before
     they are recovered on another. By default that is a minute. ``protect`` is the protection of operators with state
-    that name none of their own.
+    that name none of their own; a ``Replicate`` has every job run twice, and leaves what protects each operator to it.
     """
 
     def __init__(
-        self, name: str, *, shards: int = 2, delay_max: timedelta = DELAY_MAX, protect: Protection | None = None
+        self,
+        name: str,
+        *,
+        shards: int = 2,
+        delay_max: timedelta = DELAY_MAX,
+        protect: Protection | Replicate | None = None,
     ) -> None:
         check_name("graph", name)
         check_whole(f"Graph {name!r}: shards", shards, least=1)
@@ -47,7 +53,8 @@ class Graph:
         self.name = name
         self.shards = shards
         self.delay_max = delay_max
-        self.protect = protect
+        self.protect = None if isinstance(protect, Replicate) else protect
+        self._replicate = protect if isinstance(protect, Replicate) else None
         self._nodes: dict[str, Node] = {}
         self._declared: dict[str, Declaration] = {}  # operators as they were given, whoever protects them
         self._edges: list[Edge] = []
@@ -71,8 +78,18 @@ class Graph:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The jobs that were declared, without what is in none of them."""
-        return tuple(self._jobs.values())
+        """The jobs that were declared, without what is in none of them unless that is replicated."""
+        declared = tuple(self._jobs.values())
+        if self._replicate is None:
+            return declared
+        operators = [name for name, node in self._nodes.items() if not isinstance(node, Source | Exit)]
+        # Sources and sinks are not replicated (seed 001, 5.5.3), so neither is a job that has nothing else.
+        copied = [
+            replace(job, group=self._replicate) if job.group is None and {*job.nodes} & {*operators} else job
+            for job in declared
+        ]
+        rest = tuple(name for name in operators if not any(name in job.nodes for job in declared))
+        return (*copied, *([Job(name=self.name, nodes=rest, group=self._replicate)] if rest else []))
 
     def source(self, name: str, data: Any, *, seq: str = SEQ) -> Stream:
         """Let tuples in from a trace, a generator, files of a folder that grows, or any streaming DataFrame.
@@ -184,7 +201,7 @@ class Graph:
     def divided(self) -> "dict[str, Graph]":
         """A graph for each job, those first that others read from; the graph itself if it has no jobs."""
         checked = self.checked()
-        if not self._jobs:
+        if not self.jobs:
             return {self.name: self}
         found: dict[str, Graph] = {}
         for part in cut(self, checked):

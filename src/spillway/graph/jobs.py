@@ -31,7 +31,7 @@ from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Drawn, Edge, Exit, Job, Node, Source, Stream
 from spillway.graph.protections import Protection
-from spillway.graph.replicas import Member
+from spillway.graph.replicas import Member, log_of
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
 
 OUT = "-out"
@@ -140,13 +140,19 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
         edges = [edge for edge in checked.edges if found[edge.node] == found[edge.stream.node] == job]
         for stream in dict.fromkeys(edge.stream for edge in between if found[edge.node] == job):
             given = _input(checked, found, clocks, stream, job, drops=(job, stream) in drops)
-            producer = members[found[stream.node]]
-            given = replace(given, reader=name, replicas=producer if len(producer) > 1 else ())
+            writing = declared.get(found[stream.node])
+            if writing is not None and writing.group is not None:
+                given = replace(given, replicas=writing.members, either=writing.group.either)
+            given = replace(given, reader=name)
             nodes[str(stream)] = Source(str(stream), given, given.schema, SEQ)
         edges += [_from_log(edge) for edge in between if found[edge.node] == job]
         for stream in dict.fromkeys(edge.stream for edge in between if found[edge.stream.node] == job):
             output = _output(checked, found, stream, job, drops, members)
-            output = replace(output, producer=name, replica=None if group is None else number)
+            output = replace(output, producer=name)
+            if group is not None:
+                others = [log_of(str(stream), other) for other in range(group.replicas) if other != number]
+                compared_with = tuple(others) if group.compared else ()
+                output = replace(output, replica=number, compared_with=compared_with)
             nodes[str(stream)] = Exit(str(stream), output)
             edges.append(Edge(stream, str(stream), "in"))
         member = None if group is None else Member(job=job, name=name, group=group)

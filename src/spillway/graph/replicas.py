@@ -48,6 +48,16 @@ class Group:
     def free_running(self) -> bool:
         return self.failover == "free running"
 
+    @property
+    def either(self) -> bool:
+        """Whether readers take what they need from whichever replica has it."""
+        return False
+
+    @property
+    def compared(self) -> bool:
+        """Whether readers compare what replicas put out."""
+        return False
+
     def describe(self) -> str:
         return f"Group({self.replicas} replicas, {self.failover}, detected after {self.detection.total_seconds():g} s)"
 
@@ -58,6 +68,36 @@ class Group:
         ('match-0', 'match-1', 'match-2')
         """
         return tuple(f"{job}-{number}" for number in range(self.replicas))
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate(Group):
+    """Every job of a graph runs twice, and whoever reads from one takes each batch from the copy that has it first.
+
+    Full replication (seed 001, 5.5.3): no copy is active, so nothing has to be detected and nobody takes over. What
+    came from one copy is not taken from the other: batches have numbers. Sinks are in jobs of their own, which run
+    once.
+
+    A value that is corrupted silently in one copy goes on to its readers, if that copy is the faster. With ``compare``
+    each copy holds the checksums of its batches against the other's, and a run that finds them apart ends with an
+    error, since nothing tells which copy is right.
+
+    >>> Replicate().describe(), Replicate(compare=True).describe()
+    ('Replicate(2 copies)', 'Replicate(2 copies, compared)')
+    """
+
+    compare: bool = False
+
+    @property
+    def either(self) -> bool:
+        return True
+
+    @property
+    def compared(self) -> bool:
+        return self.compare
+
+    def describe(self) -> str:
+        return f"Replicate({self.replicas} copies{', compared' if self.compare else ''})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

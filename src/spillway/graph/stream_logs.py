@@ -25,6 +25,7 @@ class LogInput:
     drops: bool = False  # tuples that are put out while the reader is down
     in_step: bool = True  # whether a batch of the reader is one of the producer, by its number
     replicas: tuple[str, ...] = ()  # of the producer, if it is a group: each has a log of its own
+    either: bool = False  # whether it is read from whichever replica has it, and not from the active one
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -49,6 +50,7 @@ class LogOutput(Sink):
     producer: str
     readers: tuple[LogReader, ...]
     replica: int | None = None  # of the producer, if it is a group
+    compared_with: tuple[str, ...] = ()  # the logs of other replicas, if what they put out is compared
     most: tuple[tuple[str, float], ...]  # by sink of the whole graph: tuples there that one of these can become
 
     @property
