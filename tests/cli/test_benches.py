@@ -92,6 +92,15 @@ def test_exact(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.spark
+@pytest.mark.kill
+def test_replicas(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An active replica, really killed: another takes over, and what was written down does not show it."""
+    found = ran(capsys, tmp_path / "replicas", "replicas", "--repetitions", "0", "--kills", "1", "--kills-free", "0")
+    assert found["lost"] == {"by_position": 0} and found["identical"]
+    assert found["failover_s"]["kills"] == 1 and found["failover_s"]["median"] >= found["detected_s"] > 0
+
+
+@pytest.mark.spark
 def test_wordcount(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = ("--tuples-per-batch", "500", "--keys", "1000", "--batches", "1", "--repetitions", "1")
     found = ran(

@@ -18,6 +18,7 @@ from spillway.benches.figures import compare, figures
 from spillway.benches.hosts import Hosts
 from spillway.benches.model import Model
 from spillway.benches.receiver import ReceiverBench
+from spillway.benches.replicas import Replicas
 from spillway.benches.state import State
 from spillway.benches.wordcount import Wordcount
 from spillway.cli.bench_tables import told, told_comparison
@@ -33,7 +34,7 @@ from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, 
 from spillway.records.bench import BenchRecords, make_directory, read_bench
 
 BENCHES: dict[str, type[Bench]] = {
-    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Exact, Batch, State, Model, Hosts)
+    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Exact, Batch, State, Model, Hosts, Replicas)
 }
 
 SHOW = "the figures of an earlier bench, from its records"

@@ -144,6 +144,36 @@ def _exact(found: dict[str, Any]) -> Iterator[Told | str]:
     yield from _ratios(found)
 
 
+def _replicas(found: dict[str, Any]) -> Iterator[Told | str]:
+    if found["tuples_per_s"]:
+        yield Told(
+            "A job once, as a group of two, and fully replicated",
+            ["way", "k tuples/s", "memory of state", "backups a turn"],
+            [
+                [
+                    name,
+                    f"{per_s / 1e3:,.0f}",
+                    size(found["memory_bytes"][name]),
+                    size(found["backup_bytes"][name]),
+                ]
+                for name, per_s in found["tuples_per_s"].items()
+            ],
+        )
+        yield from _ratios(found)
+    lost = found.get("lost", {})
+    if "failover_s" in found:
+        times = found["failover_s"]
+        same = "identical to" if found["identical"] else "ANOTHER THAN"
+        yield (
+            f"{times['kills']} kills of the active replica, by position: the reader went on after "
+            f"{times['median']:.2f} s (median; worst {times['worst']:.2f}), of which {found['detected_s']:.2f} s until "
+            f"another was active; "
+            f"{lost['by_position']:,.0f} tuples lost, output {same} that of an undisturbed run."
+        )
+    if "free_running" in lost:
+        yield (f"Free running: {lost['free_running']:,.0f} of {found['lost_of_free_running']:,.0f} tuples lost.")
+
+
 def _state(found: dict[str, Any]) -> Iterator[Told | str]:
     yield Told(
         f"A batch touching {found['touched']:,} keys",
@@ -311,4 +341,5 @@ _TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
     "state": _state,
     "model": _model,
     "hosts": _hosts,
+    "replicas": _replicas,
 }
