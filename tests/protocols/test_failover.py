@@ -3,6 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from spillway.protocols.failover import NOBODY, Claim, Claimed, Failover, Failov
 from spillway.soak import failover_world
 from spillway.soak.failover_world import FailoverWorld, walk, walk_some
 
+ROOT = Path(__file__).parents[2]
 RULE = Rule(detection_s=2.0)
 
 
@@ -89,6 +91,10 @@ def test_what_cannot_be_is_refused_with_the_story_and_changes_nothing(
         machine.handle(event)
     assert (machine.state, machine.epoch, machine.story) == was
     assert all(str(earlier) in str(raised.value) for earlier in before)
+
+
+def test_documents_show_the_table_of_transitions() -> None:
+    assert failover.table() in (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 
 
 def search(world: FailoverWorld, *, crashes_max: int, epochs_max: int) -> int:
