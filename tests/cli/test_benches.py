@@ -92,12 +92,13 @@ def test_exact(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.spark
-@pytest.mark.kill
 def test_replicas(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An active replica, really killed: another takes over, and what was written down does not show it."""
-    found = ran(capsys, tmp_path / "replicas", "replicas", "--repetitions", "0", "--kills", "1", "--kills-free", "0")
-    assert found["lost"] == {"by_position": 0} and found["identical"]
-    assert found["failover_s"]["kills"] == 1 and found["failover_s"]["median"] >= found["detected_s"] > 0
+    size = ("--tuples-per-batch", "500", "--batches", "2", "--repetitions", "1", "--kills", "0", "--kills-free", "0")
+    found = ran(capsys, tmp_path / "replicas", "replicas", *size)
+    assert found["tuples_per_s"].keys() == {"none", "group", "replicate"}
+    assert found["ratio"].keys() == {"group_over_none", "replicate_over_none"}
+    for name in ("group", "replicate"):  # all is kept twice
+        assert found["backup_bytes"][name] == 2 * found["backup_bytes"]["none"]
 
 
 @pytest.mark.spark

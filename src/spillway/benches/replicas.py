@@ -11,7 +11,6 @@ with a run of the graph as one job in one process.
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,26 +18,15 @@ from typing import Any, ClassVar
 
 from spillway.benches.bench import Bench, Notes, Tell, option
 from spillway.benches.figures import median_interval, ratio_of_turns
-from spillway.benches.grouped import JOB, READER, SINK, WAYS, grouped
-from spillway.benches.replica_driver import started
-from spillway.engine.log_files import LogPlace
-from spillway.engine.seat import Seat
-from spillway.errors import RunError
-from spillway.local.run import LocalRun
 from spillway.records.bench import BenchRecords
-from spillway.soak.host_graph import outputs
-from spillway.soak.host_process import DriverProcess
+from spillway.soak.replica_driver import started
+from spillway.soak.replica_graph import READER
+from spillway.soak.replica_world import SETTLE, ReplicaWorld, until
 from spillway.spark import session
 from spillway.spark.java import java_found
-from spillway.spark.jobs import JobsRun
 from spillway.state.folders import make_temporary
 
 COSTS = ("none", "group", "replicate")
-_DRIVER = "spillway.benches.replica_driver"
-_WAIT_S_MAX = 180.0
-_LOOK_S = 0.005
-_SETTLE = 4  # batches of the reader before the next kill
-_ENDLESS, _TUPLES = 1_000_000, 1_000  # batches, and tuples in one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +56,8 @@ class Replicas(Bench):
                     tell(f"repetition {turn + 1}, {name}: {tuples_per_s / 1e3:,.0f} k tuples/s")
             for way, kills in {"group": self.kills, "free": self.kills_free}.items():
                 if kills:
-                    with _Killing(way, spark, work) as killing:
-                        killing.run(kills, notes, tell)
+                    with ReplicaWorld(way, spark) as world:
+                        _kill(world, way, kills, notes, tell)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         return {"master": spark.sparkContext.master, "java": java_found().found}
@@ -102,12 +90,12 @@ class Replicas(Bench):
     def _cost(self, name: str, spark: Any, work: Path, notes: Notes, *, turn: int) -> float:
         """Run the graph in one way from nothing; returns tuples a second of its reader, once all are at work."""
         place, state = Path(tempfile.mkdtemp(dir=work)), make_temporary("bench-", graph="grouped")
-        first, last = _SETTLE, _SETTLE + self.batches
+        first, last = SETTLE, SETTLE + self.batches
         graph: dict[str, Any] = {"way": name, "batches": last + 1, "tuples_per_batch": self.tuples_per_batch}
         try:
             with started(place, state, None, spark, **graph) as run:
-                began_s = _until(lambda: run.committed()[READER] >= first, run)
-                ended_s = _until(lambda: run.committed()[READER] >= last, run)
+                began_s = until(lambda: run.committed()[READER] >= first, run)
+                ended_s = until(lambda: run.committed()[READER] >= last, run)
                 run.wait()
                 memory_bytes = sum(file.stat().st_size for file in state.rglob("*.live"))
                 backup_bytes = sum(row.backup_bytes for row in run.records())
@@ -121,83 +109,21 @@ class Replicas(Bench):
         return self.tuples_per_batch / batch_s
 
 
-class _Killing:
-    """Replicas that are drivers of their own, and a reader here; for the length of a ``with``."""
-
-    def __init__(self, way: str, spark: Any, work: Path) -> None:
-        self._way = way
-        self._spark = spark
-        group = WAYS[way]
-        assert group is not None
-        self._names = group.names(JOB)
-        self._graph: dict[str, Any] = {"way": way, "batches": _ENDLESS, "tuples_per_batch": _TUPLES}
-        self._folder = Path(tempfile.mkdtemp(dir=work))
-        self._state = make_temporary("bench-", graph="grouped")
-        self._drivers: dict[str, DriverProcess] = {}
-
-    def __enter__(self) -> "_Killing":
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        for driver in self._drivers.values():
-            driver.kill()
-        shutil.rmtree(self._state, ignore_errors=True)
-
-    def run(self, kills: int, notes: Notes, tell: Tell) -> None:
-        """Kill the active one so many times, then compare what was written down."""
-        for name in self._names:
-            self._start(name)
-        with started(self._folder, self._state, [READER], self._spark, **self._graph) as run:
-            seat = Seat(LogPlace(root=self._state / ".logs", run=""), JOB)
-            for number in range(kills):
-                self._settle(run)
-                seated = seat.newest()
-                killed_s = time.monotonic()
-                self._drivers.pop(seated.replica).kill()
-                detected_s = _until(lambda epoch=seated.epoch: seat.newest().epoch > epoch, run)  # type: ignore[misc]
-                committed = run.committed()[READER]
-                again_s = _until(lambda after=committed: run.committed()[READER] > after, run)  # type: ignore[misc]
-                notes.add(self._way, "detected_s", detected_s - killed_s, turn=number)
-                notes.add(self._way, "failover_s", again_s - killed_s, turn=number)
-                tell(f"{self._way}, kill {number + 1}: {again_s - killed_s:.2f} s until the reader went on")
-                self._start(seated.replica)
-            self._settle(run)
-            committed = run.committed()[READER]
-            run.stop()
-        self._compare(committed, notes)
-
-    def _start(self, name: str) -> None:
-        driver = self._drivers[name] = DriverProcess("local[2,4]", memory=self._state, module=_DRIVER)
-        driver.tell("begin", folder=str(self._folder), state=str(self._state), jobs=[name], **self._graph)
-
-    def _settle(self, run: JobsRun) -> None:
-        """Wait until all replicas have gone on behind where the reader is, and it too."""
-        start = run.committed()[READER] + _SETTLE
-        commits = [self._folder / "checkpoint" / name / "commits" for name in (*self._names, READER)]
-        _until(lambda: all((folder / str(start)).exists() for folder in commits), run)
-
-    def _compare(self, committed: int, notes: Notes) -> None:
-        """Hold what was written down against the graph run as one."""
-        out = self._folder / "wanted"
-        graph = grouped("none", out, batches=committed + 1, tuples_per_batch=_TUPLES)
-        with LocalRun(graph, backups=str(self._folder / "wanted-backups")) as local:
-            local.run()
-        wanted, written = outputs(out, (SINK,))[SINK], outputs(self._folder / "out", (SINK,))[SINK]
-        found = {batch: table for batch, table in written.items() if batch <= committed}
-        lost = sum(wanted[batch].num_rows - found[batch].num_rows for batch in wanted)
-        notes.add(self._way, "lost_tuples", float(lost), turn=0)
-        notes.add(self._way, "tuples", float(sum(table.num_rows for table in wanted.values())), turn=0)
-        notes.add(self._way, "identical", float(found == wanted), turn=0)
-
-
-def _until(what: Callable[[], bool], run: JobsRun) -> float:
-    """Wait until something has come about; when that was."""
-    until_s = time.monotonic() + _WAIT_S_MAX
-    while not what():
-        if not run.active:
-            run.wait()  # which raises what it was given up for
-            break
-        if time.monotonic() > until_s:
-            raise RunError(f"Replicas: nothing went on for {_WAIT_S_MAX:.0f} s. {' '.join(run.troubles())}".rstrip())
-        time.sleep(_LOOK_S)
-    return time.monotonic()
+def _kill(world: ReplicaWorld, way: str, kills: int, notes: Notes, tell: Tell) -> None:
+    """Kill the active replica so many times, and compare what was written down."""
+    for number in range(kills):
+        world.settle()
+        active, killed_s = world.active(), time.monotonic()
+        world.kill(active)
+        detected_s = world.until(lambda before=active: world.active() != before)  # type: ignore[misc]
+        committed = world.committed()
+        again_s = world.until(lambda before=committed: world.committed() > before)  # type: ignore[misc]
+        notes.add(way, "detected_s", detected_s - killed_s, turn=number)
+        notes.add(way, "failover_s", again_s - killed_s, turn=number)
+        tell(f"{way}, kill {number + 1}: {again_s - killed_s:.2f} s until the reader went on")
+        world.start(active)
+    world.settle()
+    written = world.compared()
+    notes.add(way, "lost_tuples", float(written.lost), turn=0)
+    notes.add(way, "tuples", float(written.tuples), turn=0)
+    notes.add(way, "identical", float(written.identical), turn=0)

@@ -1,7 +1,7 @@
 """Who owns, who saves together, who is active: pure state machines, events in and actions out, no clock and no I/O.
 
 ``placement`` and ``fencing``: which host owns a shard. ``checkpointing``: when jobs joined by stream logs keep, save
-and acknowledge checkpoints.
+and acknowledge checkpoints. ``failover``: which replica of a job is active.
 
 How a runtime uses the checkpoint machine
 -----------------------------------------

@@ -1,15 +1,15 @@
-"""A driver of some jobs of the graph of ``grouped``, as it is told, line by line (see ``soak.obeying``).
+"""A driver of some jobs of the graph of ``replica_graph``, as it is told, line by line (see ``obeying``).
 
-python -m spillway.benches.replica_driver MASTER [JAVA-OPTIONS]
+python -m spillway.soak.replica_driver MASTER [JAVA-OPTIONS]
 """
 
 import sys
 from pathlib import Path
 from typing import Any
 
-from spillway.benches.grouped import grouped
 from spillway.errors import SpillwayError
 from spillway.soak.obeying import QUICK_JAVA, QUICK_SETTINGS, obey
+from spillway.soak.replica_graph import grouped
 from spillway.spark.jobs import JobsRun
 from spillway.spark.settings import session
 from spillway.spark.start import run_jobs

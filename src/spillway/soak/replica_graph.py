@@ -1,4 +1,4 @@
-"""The graph that bench ``replicas`` runs in several ways: a keyed count, and a job of its own for what leaves it."""
+"""The graph whose replicas are killed: a keyed count, run in several ways, and a job of its own for what leaves it."""
 
 from pathlib import Path
 
