@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from spillway.engine.batch_ends import BatchEnds, Ends
-from spillway.engine.log_files import LogBatch
 from spillway.engine.stream_log import LogView
 from spillway.engine.taking import Taking
 from spillway.files.envelope import seal, unseal
@@ -188,8 +187,7 @@ def _pieces(view: LogView, batch: int, *, by_value: bool) -> list[LogPiece]:
         return [
             LogPiece(batch=batch, part=number, payload=_as_bytes(part)) for number, part in enumerate(parts)
         ]  # fmt: skip
-    found: LogBatch | None = view.held().of(batch)
-    return [LogPiece(batch=batch, part=part) for part in range(found.parts if found is not None else 1)]
+    return [LogPiece(batch=batch, part=part) for part in range(view.parts(batch))]
 
 
 def _as_bytes(part: pa.RecordBatch) -> bytes:

@@ -250,7 +250,7 @@ class LogView:
         if self._seat is None:
             return self._logs[0]
         if self.input.either:
-            return max(self._logs, key=lambda log: _held(log).next)
+            return max(self._logs, key=lambda log: ((held := _held(log)).next, held.ended is not None))
         active = self._seat.newest().replica
         return self._logs[self.input.replicas.index(active) if active else 0]
 
@@ -302,6 +302,11 @@ class LogView:
                 f"it. Start job {self.input.producer!r} again from a checkpoint before it, or begin anew."
             )
         return there or [self._empty()]
+
+    def parts(self, batch: int) -> int:
+        """In how many parts a batch is read, if it is there."""
+        found = _held(self._log_with(batch)).of(batch)
+        return 1 if found is None else found.parts
 
     def acknowledge(self, batches: int, load: Mapping[str, int] = NO_LOAD) -> None:
         """So many batches will not be asked for again by this reader; see ``log_mail`` for the load."""

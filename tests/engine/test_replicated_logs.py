@@ -1,0 +1,121 @@
+"""Logs of replicas: whose is read, who is told, what is dropped, and copies that are not the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.test_stream_log import SCHEMA, seqs, table
+
+from spillway.engine import log_files
+from spillway.engine.log_files import LogPlace
+from spillway.engine.seat import Seat
+from spillway.engine.stream_log import LogView, LogWriter
+from spillway.errors import CorruptedError, StateError
+from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
+
+REPLICAS = ("p-0", "p-1")
+
+
+def copies(root: Path, *, compared: bool = False) -> list[LogWriter]:
+    """The writers of both replicas."""
+    made = []
+    for number, name in enumerate(REPLICAS):
+        output = LogOutput(
+            graph="g",
+            stream="a.out",
+            producer=name,
+            readers=(LogReader(job="r", drops=False),),
+            most=(),
+            replica=number,
+            compared_with=(f"a.out~{1 - number}",) if compared else (),
+        )
+        made.append(LogWriter(output, SCHEMA, place=LogPlace(root=root, run="1")))
+        made[-1].open()
+    return made
+
+
+def reading(root: Path, **options: Any) -> LogView:
+    given = LogInput(graph="g", stream="a.out", schema=SCHEMA, producer="p", reader="r", replicas=REPLICAS, **options)
+    return LogView(given, place=LogPlace(root=root, run="1"))
+
+
+def seat(root: Path) -> Seat:
+    return Seat(LogPlace(root=root, run="1"), "p")
+
+
+def test_the_active_one_is_read_and_all_are_told(tmp_path: Path) -> None:
+    (first, second), view = copies(tmp_path), reading(tmp_path)
+    for batch in range(3):
+        first.append(batch, table(batch, word="of the first"))
+        second.append(batch, table(batch, word="of the second"))
+    assert seat(tmp_path).claim(0, "p-1")
+    assert [part["word"].to_pylist() for part in view.read(1)] == [["of the second"]]
+    assert seat(tmp_path).claim(1, "p-0")
+    assert [part["word"].to_pylist() for part in view.read(1)] == [["of the first"]]
+    view.acknowledge(2)
+    assert first.acknowledged() == second.acknowledged() == 2
+
+
+def test_an_epoch_is_claimed_once_and_old_ones_go(tmp_path: Path) -> None:
+    found = seat(tmp_path)
+    assert found.newest().replica == "" and found.beats("p-0") == 0
+    assert found.claim(0, "p-0") and not found.claim(0, "p-1")
+    assert found.newest().replica == "p-0"
+    for epoch in range(1, 40):
+        assert found.claim(epoch, "p-1")
+    assert not found.claim(3, "p-0"), "it is gone, and over all the same"
+    assert (found.newest().epoch, found.newest().replica) == (39, "p-1")
+    assert len([path for path in (tmp_path / ".seat-p").iterdir() if path.name.startswith("epoch")]) == 16
+
+
+def test_what_the_active_one_has_lost_is_waited_for_if_another_has_it(tmp_path: Path) -> None:
+    (first, second), view = copies(tmp_path), reading(tmp_path)
+    seat(tmp_path).claim(0, "p-0")
+    for batch in range(3):
+        second.append(batch, table(batch))
+    first.append(2, table(2))  # it came back without its memory
+    assert not view.has(0)
+    assert not first.has_since_acknowledged(2) and second.has_since_acknowledged(2)
+    second.wipe()
+    with pytest.raises(StateError, match=r"Batch 0 of stream a.out is gone"):
+        view.has(0)
+
+
+def test_either_copy_is_read_in_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("spillway.engine.stream_log.ROWS_PER_PART", "spillway.engine.log_files.ROWS_PER_PART"):
+        monkeypatch.setattr(module, 2)
+    assert log_files.ROWS_PER_PART == 2
+    (first, second), view = copies(tmp_path), reading(tmp_path, either=True)
+    second.append(0, table(1, 2, 3, 4, 5))
+    first.append(1, table(6))  # it is ahead, and lacks what came before
+    assert view.has(0) and view.has(1) and not view.has(2)
+    assert (view.parts(0), view.parts(1)) == (3, 1)
+    assert seqs(view, 0) == [1, 2, 3, 4, 5] and seqs(view, 1) == [6]
+    second.append(1, table(6))
+    second.end(2)  # of which the first has said nothing, and perhaps never will
+    assert view.held().ended == 2
+
+
+def test_who_takes_over_freely_does_not_send_what_it_has(tmp_path: Path) -> None:
+    (first, _), view = copies(tmp_path), reading(tmp_path)
+    seat(tmp_path).claim(0, "p-0")
+    for batch in range(3):
+        first.append(batch, table(batch, batch + 10))
+    view.acknowledge(1)
+    assert first.drop_unread() == 4
+    assert first.drop_unread() == 0, "it is noted already"
+    first.append(3, table(3))
+    assert [seqs(view, batch) for batch in (1, 2, 3)] == [[], [], [3]]
+
+
+def test_copies_that_are_compared_must_be_the_same(tmp_path: Path) -> None:
+    first, second = copies(tmp_path, compared=True)
+    for batch in range(3):
+        first.append(batch, table(batch))
+        second.append(batch, table(batch))
+    first.append(3, table(3))
+    with pytest.raises(CorruptedError, match=r"Batch 3 .* a.out~1 has 1 tuples .* a.out~0 has 1 with"):
+        second.append(3, table(4))
+    trusting = copies(tmp_path / "trusting")
+    for number, writer in enumerate(trusting):
+        writer.append(0, table(number))
