@@ -102,7 +102,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         _print_json(graph, running, batches, elapsed_s, checkpoint=checkpoint, directory=directory)
     else:
-        _show(graph, running, batches, elapsed_s, directory=directory)
+        _show(running, batches, elapsed_s, directory=directory)
     return 0
 
 
@@ -142,14 +142,14 @@ def _print_json(
             "restarts": [asdict(restarted) for restarted in running.restarts()],
             "rewinds": {name: [one.as_json() for one in found] for name, found in running.rewinds().items()},
             "checkpoints": [checkpoint.as_json() for checkpoint in running.checkpoints()],
+            "failovers": [asdict(failover) for failover in running.failovers()],
             "dropped": running.dropped(),
             "troubles": running.troubles(),
         }
     )
 
 
-def _show(graph: Graph, running: JobsRun, batches: dict[str, int], elapsed_s: float, *, directory: Path) -> None:
-    operators = {name: part.nodes for name, part in graph.divided().items()}
+def _show(running: JobsRun, batches: dict[str, int], elapsed_s: float, *, directory: Path) -> None:
     for name, batch in running.committed().items():
         rows = [
             [
@@ -161,8 +161,7 @@ def _show(graph: Graph, running: JobsRun, batches: dict[str, int], elapsed_s: fl
                 summary.failures,
                 size(summary.state_bytes),
             ]
-            for summary in running.progress()
-            if summary.operator in operators[name]
+            for summary in running.progress(name)
         ]
         if not batches[name]:
             PEOPLE.print(f"{name}: nothing new to read; this job had finished at batch {batch}.")

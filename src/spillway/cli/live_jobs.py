@@ -17,7 +17,7 @@ _LOOKS_MIN = 4
 def watch_jobs(run: JobsRun, title: str, *, quiet: bool) -> None:
     """Show the progress of jobs until all have ended; raises what one was given up for."""
     started_s = time.monotonic()
-    waits, restarts, rewinds = Waits(), 0, 0
+    waits, restarts, rewinds, failovers = Waits(), 0, 0, 0
     with display(quiet=quiet) as show:
         ended = False
         while not ended:
@@ -29,9 +29,11 @@ def watch_jobs(run: JobsRun, title: str, *, quiet: bool) -> None:
                 continue
             told = [restarted.told() for restarted in run.restarts()]
             back = rewinds_told(run)
-            for sentence in [*told[restarts:], *back[rewinds:], *waits.told(committed, _sentences(run))]:
+            over = [failover.told() for failover in sorted(run.failovers(), key=lambda one: one.time_s)]
+            new = [*told[restarts:], *back[rewinds:], *over[failovers:], *waits.told(committed, _sentences(run))]
+            for sentence in new:
                 PROGRESS.print(sentence, markup=False, soft_wrap=True)
-            restarts, rewinds = len(told), len(back)
+            restarts, rewinds, failovers = len(told), len(back), len(over)
 
 
 def rewinds_told(run: JobsRun) -> list[str]:

@@ -166,17 +166,14 @@ class JobsRun:
                     one.run.leave_hosts()
         self._places.leave([state for one in self._jobs.values() for state in one.states])
 
-    def records(self) -> list[ShardProgress]:
-        """What every shard did in every batch so far (the last 100,000 of each job)."""
-        return [
-            row
-            for one in self._jobs.values()
-            for row in [*one.past, *(one.run.records() if one.run is not None else ())]
-        ]
+    def records(self, job: str | None = None) -> list[ShardProgress]:
+        """What every shard did in every batch so far, of one job or of all (the last 100,000 of each)."""
+        jobs = self._jobs.values() if job is None else [self._job(job)]
+        return [row for one in jobs for row in [*one.past, *(one.run.records() if one.run is not None else ())]]
 
-    def progress(self) -> list[OperatorSummary]:
-        """Backups, divergence, failures, per operator."""
-        return summarise(self.records())
+    def progress(self, job: str | None = None) -> list[OperatorSummary]:
+        """Backups, divergence, failures, per operator, of one job or of all; replicas of a group are added up."""
+        return summarise(self.records(job))
 
     def restarts(self) -> list[Restarted]:
         """Each time a job failed and was started again (the last 100,000)."""
