@@ -238,8 +238,10 @@ class FailoverWorld:
     def _is_left(self, replica: Replica) -> bool:
         """Whether a replica hears no heart although it listens for long: whoever should be active is not."""
         machine = replica.machine
-        if machine is None or replica.claim is not None or machine.state is State.ACTIVE or not self.seat:
+        if machine is None or replica.claim is not None or machine.state is State.ACTIVE:
             return False
+        if not self.seat:
+            return True
         active = next(one for one in self.replicas if one.name == self.seat[-1])
         return active.machine is None or active.machine.state is not State.ACTIVE
 

@@ -4,6 +4,7 @@ python -m spillway.soak.replica_driver MASTER [JAVA-OPTIONS]
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,16 @@ class Driver:
         return [{"event": "ended", "error": error}]
 
 
-def started(folder: Path, state: Path, jobs: list[str] | None, spark: Any, *, way: str, **graph: Any) -> JobsRun:
+def started(
+    folder: Path,
+    state: Path,
+    jobs: list[str] | None,
+    spark: Any,
+    *,
+    way: str,
+    trigger: Mapping[str, Any] | None = None,
+    **graph: Any,
+) -> JobsRun:
     """Some jobs of the graph, or all, on Spark."""
     return run_jobs(
         grouped(way, folder / "out", **graph),
@@ -59,6 +69,7 @@ def started(folder: Path, state: Path, jobs: list[str] | None, spark: Any, *, wa
         checkpoint=folder / "checkpoint",
         state=state,
         only=jobs,
+        trigger=trigger,
     )
 
 

@@ -14,7 +14,7 @@ from spillway.operators.counting import Count
 from spillway.seeds import generator
 
 SCHEMA = pa.schema([SEQ_FIELD, pa.field("k", pa.int64(), nullable=False)])
-JOB, READER, SINK = "match", "match-out", "out"
+SOURCE, JOB, READER, SINK = "reading", "match", "match-out", "out"
 KEYS = 10_000
 
 WAYS: dict[str, Group | None] = {
@@ -42,13 +42,15 @@ class Tuples:
         return tuples(piece, count=self._count)
 
 
-def grouped(way: str, out: Path, *, batches: int, tuples_per_batch: int) -> Graph:
-    """The graph, run in one of the ways."""
+def grouped(way: str, out: Path, *, batches: int, tuples_per_batch: int, arriving: bool = False) -> Graph:
+    """The graph, run in one of the ways; its source in a job of its own, if tuples are to arrive at their own pace."""
     group = WAYS[way]
     graph = Graph("grouped", protect=group if isinstance(group, Replicate) else None)
     source = graph.source("in", Generator(make=Tuples(tuples_per_batch), schema=SCHEMA, pieces=batches))
     counts = graph.add(Count("counts", key="k", key_type="int64", protect=Exact()), source)
     graph.sink(SINK, counts, Parquet(str(out / SINK)))
+    if arriving:
+        graph.job(SOURCE, ["in"])
     if group is None:
         graph.job(JOB, ["counts"])
         graph.job(READER, [SINK])

@@ -1,5 +1,8 @@
 """Replicas of a job, each a driver of its own that can be killed, and a reader here that follows them.
 
+Tuples arrive at a steady pace, from a job that runs here too: a replica that was killed and started again catches up
+with the others only because they have to wait for more.
+
 What is judged is the output of the reader: batch for batch what the graph puts out as one job in one process.
 """
 
@@ -18,12 +21,16 @@ from spillway.local.run import LocalRun
 from spillway.soak.host_graph import outputs
 from spillway.soak.host_process import DriverProcess
 from spillway.soak.replica_driver import started
-from spillway.soak.replica_graph import JOB, READER, SINK, WAYS, grouped
+from spillway.soak.replica_graph import JOB, READER, SINK, SOURCE, WAYS, grouped
 from spillway.spark.jobs import JobsRun
+from spillway.spark.offsets import numbers_in
 from spillway.state.folders import make_temporary
 
 SETTLE = 4
 """Batches that replicas and the reader do before they are taken to be at work."""
+
+_BEHIND_MAX = 3  # batches that a replica that has caught up may be behind what has arrived
+_PACE = {"processingTime": "1 second"}
 
 _DRIVER = "spillway.soak.replica_driver"
 _WAIT_S_MAX = 180.0
@@ -49,7 +56,7 @@ class ReplicaWorld:
         self.names = group.names(JOB)
         self._spark = spark
         self._java = java
-        self._graph: dict[str, Any] = {"way": way, "batches": _ENDLESS, "tuples_per_batch": _TUPLES}
+        self._graph: dict[str, Any] = {"way": way, "batches": _ENDLESS, "tuples_per_batch": _TUPLES, "arriving": True}
         self._drivers: dict[str, DriverProcess] = {}
 
     def __enter__(self) -> Self:
@@ -58,11 +65,13 @@ class ReplicaWorld:
         self._seat = Seat(LogPlace(root=self._state / ".logs", run=""), JOB)
         for name in self.names:
             self.start(name)
-        self.run: JobsRun = started(self._folder, self._state, [READER], self._spark, **self._graph)
+        self._arriving = self._run(SOURCE, trigger=_PACE)
+        self.run: JobsRun = self._run(READER)
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.run.stop()
+        for run in (self.run, self._arriving):
+            run.stop()
         for driver in self._drivers.values():
             driver.kill()
         for folder in (self._folder, self._state):
@@ -73,6 +82,9 @@ class ReplicaWorld:
         driver = DriverProcess("local[2,4]", memory=self._state, java=self._java, module=_DRIVER)
         driver.tell("begin", folder=str(self._folder), state=str(self._state), jobs=[name], **self._graph)
         self._drivers[name] = driver
+
+    def _run(self, job: str, **options: Any) -> JobsRun:
+        return started(self._folder, self._state, [job], self._spark, **self._graph, **options)
 
     def kill(self, name: str, *, with_memory: bool = False) -> None:
         """Kill a replica with all its processes; its shards and its log may go with it."""
@@ -91,10 +103,16 @@ class ReplicaWorld:
         return self.run.committed()[READER]
 
     def settle(self) -> None:
-        """Wait until the replicas that live have gone on behind where the reader is, and it too."""
+        """Wait until the reader has gone on, and it and the replicas that live have caught up with what arrives."""
         start = self.committed() + SETTLE
         commits = [self._folder / "checkpoint" / name / "commits" for name in (*self._drivers, READER)]
-        self.until(lambda: all((folder / str(start)).exists() for folder in commits))
+
+        def settled() -> bool:
+            arrived = self._arriving.committed()[SOURCE]
+            done = [max(numbers_in(folder), default=-1) for folder in commits]
+            return min(done) >= max(start, arrived - _BEHIND_MAX)
+
+        self.until(settled)
 
     def until(self, what: Callable[[], bool]) -> float:
         """Wait until something has come about; when that was."""
@@ -102,7 +120,8 @@ class ReplicaWorld:
 
     def compared(self) -> Written:
         """Stop the reader, and hold what it wrote down against the graph run as one."""
-        self.run.stop()
+        for run in (self.run, self._arriving):
+            run.stop()
         committed, out = self.committed(), self._folder / "wanted"
         graph = grouped("none", out, batches=committed + 1, tuples_per_batch=_TUPLES)
         with LocalRun(graph, backups=str(self._folder / "wanted-backups")) as local:
