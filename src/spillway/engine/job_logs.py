@@ -9,6 +9,7 @@ committed is acknowledged, unless the job may go back to before it (``goes_back`
 and a log that is gone with memory is found out before anything is written behind the gap.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -108,6 +109,8 @@ class JobLogs:
         observe: LogObserver = unobserved,
     ) -> None:
         self._goes_back = goes_back
+        # Whoever runs the batches and whoever looks after the job may be two threads, and a file has one writer.
+        self._acknowledging = threading.Lock()
         self.bytes_max = bytes_max
         self._read_of = read_of
         self._observe = observe
@@ -210,7 +213,9 @@ class JobLogs:
 
     def committed(self, batch: int) -> None:
         """A batch counts: what it read will not be asked for again, unless the job may go back."""
-        if not self._goes_back:
+        if self._goes_back:
+            return
+        with self._acknowledging:
             for name, view in self.views.items():
                 self._observe(LogStep.READ, name, batch)
                 view.acknowledge(self.read_by(name, batch))
