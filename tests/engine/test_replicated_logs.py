@@ -77,6 +77,8 @@ def test_what_the_active_one_has_lost_is_waited_for_if_another_has_it(tmp_path: 
     assert not view.has(0)
     assert not first.has_since_acknowledged(2) and second.has_since_acknowledged(2)
     second.wipe()
+    assert not view.has(0), "it may be about to write it"
+    second.append(3, table(3))
     with pytest.raises(StateError, match=r"Batch 0 of stream a.out is gone"):
         view.has(0)
 
@@ -89,6 +91,10 @@ def test_either_copy_is_read_in_all_its_parts(tmp_path: Path, monkeypatch: pytes
     second.append(0, table(1, 2, 3, 4, 5))
     first.append(1, table(6))  # it is ahead, and lacks what came before
     assert view.has(0) and view.has(1) and not view.has(2)
+    late = reading(tmp_path / "late", either=True)
+    ahead, _ = copies(tmp_path / "late")
+    ahead.append(5, table(5))
+    assert not late.has(2), "the other copy has yet to come there"
     assert (view.parts(0), view.parts(1)) == (3, 1)
     assert seqs(view, 0) == [1, 2, 3, 4, 5] and seqs(view, 1) == [6]
     second.append(1, table(6))

@@ -275,8 +275,8 @@ class LogView:
             return True
         if batch < held.first:
             if not self.mail.was_dropped(self.input.reader, batch):
-                if any(_held(log).of(batch) is not None for log in self._logs):
-                    return False  # a replica that was started again lacks it, and another is about to take over
+                if any(_held(log).first <= batch for log in self._logs):
+                    return False  # a replica that came back without memory lacks it; another has it, or will have
                 raise self._gone(batch, held)
             return True  # for this reader it is empty, so it was not kept
         return batch < held.next or (held.ended is not None and batch >= held.ended)
