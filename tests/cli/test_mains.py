@@ -20,6 +20,7 @@ from spillway.cli.main import main
 from spillway.papers.af import reproduction
 from spillway.papers.af.reproduction import Size
 from spillway.protocols.checkpointing import CheckpointMachine
+from spillway.protocols.failover import Failover
 from spillway.soak import histories
 from spillway.spark.java import Java
 from spillway.state.folders import claim, default_root, release
@@ -306,6 +307,16 @@ def test_soak_of_histories(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert all(story.startswith(f"History {seed}: ") for seed, story in found["broken"].items())
     assert main(["soak", "--histories", "1", "--seed", next(iter(found["broken"]))]) == 1
     assert "1 broke a rule" in capsys.readouterr().out
+
+
+def test_soak_of_failover(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = told(capsys, "soak", "failover", "--schedules", "300", "--processes", "2")
+    assert found["schedules"] == 300 and not found["broken"]
+    assert found["crashes"] > 100 and found["failovers"] > 100 and found["lost"]
+    monkeypatch.setattr(Failover, "handle", lambda self, event: None)  # nobody ever claims
+    assert main(["soak", "failover", "--schedules", "1", "--seed", "4"]) == 1
+    said = capsys.readouterr().out
+    assert "nothing moves" in said and "spillway soak failover --seed 4 --schedules 1" in said
 
 
 def test_soak_of_protocols(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

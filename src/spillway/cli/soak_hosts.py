@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from spillway.cli.soaking import on_pool, one_by_one, tell
+from spillway.cli.soaking import SEED, on_pool, one_by_one, tell
 from spillway.errors import SetupError
 from spillway.soak.histories import Histories, live_some
 
@@ -22,7 +22,7 @@ def pretended(options: argparse.Namespace) -> int:
         f"{totals.woken:,} tasks that woke too late",
         kept="every rule was kept",
         broken="broke a rule",
-        replay="spillway soak --histories 1",
+        replay=f"spillway soak --seed {SEED} --histories 1",
     )
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from spillway.cli.soaking import on_pool, tell
+from spillway.cli.soaking import SEED, on_pool, tell
 from spillway.soak.failover_world import Walks, walk_some
 from spillway.soak.job_histories import JobHistories, live_some_jobs
 
@@ -20,7 +20,7 @@ def checkpoints(options: argparse.Namespace) -> int:
         f"{totals.held_up:,} batches held up by a full log"
     )
     tables = {"graphs": totals.shapes, "jobs": totals.protocols}
-    replay = "spillway soak protocols --schedules 1"
+    replay = f"spillway soak protocols --seed {SEED} --schedules 1"
     return tell(options, totals, elapsed_s, sentence, kept=_KEPT, broken=_BROKEN, tables=tables, replay=replay)
 
 
@@ -32,5 +32,5 @@ def failover(options: argparse.Namespace) -> int:
         f"{totals.schedules:,} schedules with {totals.crashes:,} crashes of a replica, {totals.failovers:,} failovers "
         f"and {totals.lost:,} batches lost by groups that run freely"
     )
-    replay = "spillway soak failover --schedules 1"
+    replay = f"spillway soak failover --seed {SEED} --schedules 1"
     return tell(options, totals, elapsed_s, sentence, kept=_KEPT, broken=_BROKEN, replay=replay)

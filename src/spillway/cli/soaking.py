@@ -18,6 +18,8 @@ from spillway.clock import SystemClock
 from spillway.parallel import open_pool
 from spillway.soak.summing import Summed
 
+SEED = "SEED"
+
 _TELL_EVERY_S = 10
 
 T = TypeVar("T", bound=Summed)
@@ -120,14 +122,14 @@ def tell(
     replay: str = "",
     also: Mapping[str, object] | None = None,
 ) -> int:
-    """Print what came of it; the exit status. ``replay`` is the command, to which a seed is added."""
+    """Print what came of it; the exit status. ``replay`` is a command, with ``SEED`` where the seed is to be."""
     if options.json:
         print_json({"first_seed": options.seed, **(also or {}), "seconds": elapsed_s, **_plain(totals)})
         return 1 if totals.broken else 0
     if replay:
         for seed, story in totals.broken.items():
             PEOPLE.print(story.splitlines()[0] if options.keep_going else story, soft_wrap=True, markup=False)
-            PEOPLE.print(f"Replay it by: {replay} --seed {seed}", soft_wrap=True)
+            PEOPLE.print(f"Replay it by: {replay.replace(SEED, str(seed))}", soft_wrap=True)
     for title, counted in (tables or {}).items():
         print_table(title, [title, "times"], most_first(counted))
     verdict = f"{len(totals.broken):,} {broken}" if totals.broken else kept
