@@ -194,7 +194,7 @@ def test_a_copy_that_dies_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_silent_corruption_of_one_copy_goes_unnoticed_unless_copies_are_compared(tmp_path: Path) -> None:
-    """As seed 001 found (5.6): replication alone does not keep what it promises when values are corrupted."""
+    """As seed 001 found (5.6.5): replication alone does not keep what it promises when values are corrupted."""
 
     def corrupt(jobs: LocalJobs) -> None:
         while jobs.job("first-0").batch < 2:

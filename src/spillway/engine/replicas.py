@@ -37,8 +37,7 @@ class Replica:
         self._failover = Failover(member.name, self._rule)
         self._beats = 0
         self._committed = -1
-        self._beat_s = self._looked_s = self._heard_s = float("-inf")
-        self._heard: tuple[int, int] | None = None
+        self._beat_s = self._looked_s = float("-inf")
         self.log: list[FailedOver] = []
         """Each time that it became active, the last 10,000."""
 
@@ -66,8 +65,6 @@ class Replica:
         self._looked_s = now_s
         seated = self._seat.newest()
         beats = self._seat.beats(seated.replica) if seated.epoch != NOBODY else 0
-        if self._heard != (seated.epoch, beats):
-            self._heard, self._heard_s = (seated.epoch, beats), now_s
         claim = self._failover.handle(
             Looked(epoch=seated.epoch, active=seated.replica, beats=beats, ready=self.ready(), now_s=now_s)
         )
@@ -77,7 +74,7 @@ class Replica:
         won = self._seat.claim(claim.epoch, self.member.name)
         self._failover.handle(Claimed(epoch=claim.epoch, won=won))
         if won:
-            self._note(claim.epoch, before=seated.replica, silent_s=now_s - self._heard_s, lost_tuples=lost)
+            self._note(claim.epoch, before=seated.replica, silent_s=self._failover.silent_s, lost_tuples=lost)
 
     def ready(self) -> bool:
         """Whether readers would lack nothing that this one has put out, or will."""

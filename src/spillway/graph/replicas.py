@@ -16,8 +16,8 @@ REPLICAS_MAX = 8
 class Group:
     """A job runs as several replicas that read the same streams; who reads from it follows the *active* one.
 
-    When the active replica falls silent for ``detection``, another takes over: seed 001, 3.4, high-availability groups.
-    ``failover`` says what readers are sent then:
+    When the active replica falls silent for ``detection``, another takes over (seed 001, 5.5.2: high-availability
+    groups). ``failover`` says what readers are sent then:
 
     "by position"   all that they lack, from the log of the new active one: nothing is lost or doubled. Replicas put out
                     the same in the same batch, so a position in one log is that in another.

@@ -134,6 +134,8 @@ class Failover:
         """The newest that it knows of, or claims."""
         self._heard: tuple[int, int] | None = None  # the epoch and the beats that it saw last
         self._heard_s = 0.0
+        self.silent_s = 0.0
+        """For how long it had not heard the active one's heart when it looked last."""
         self._story: deque[Event | Claim] = deque(maxlen=_STORY_MAX)
 
     @property
@@ -177,14 +179,14 @@ class Failover:
             return None
         if self._heard != (event.epoch, event.beats):
             self._heard, self._heard_s = (event.epoch, event.beats), event.now_s
-        silent_s = event.now_s - self._heard_s
+        self.silent_s = event.now_s - self._heard_s
         waits = event.epoch != NOBODY and event.active != self.replica
         enough_s = self.rule.detection_s if waits else 0.0
         if not event.ready:
             if self.rule.patience is None:
                 return None
             enough_s += self.rule.patience * self.rule.detection_s
-        if silent_s < enough_s:
+        if self.silent_s < enough_s:
             return None
         self._move(Cause.SILENT)
         self.epoch += 1
