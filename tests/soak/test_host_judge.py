@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from spillway.engine.epochs import MemoryName
+from spillway.engine.owner_table import Row as OwnerRow
 from spillway.soak.host_graph import NEAR, SHARDS, SINKS, THETA, Outputs, undisturbed
 from spillway.soak.host_histories import GONE, Kind, history
-from spillway.soak.host_judge import NewOwner, Row, Seen, judge, story_of
+from spillway.soak.host_judge import NewOwner, Row, Seen, judge, owns, story_of
 
 BATCHES = 3
 HOSTS = ("a", "b", "c")
@@ -174,6 +176,21 @@ def test_where_nothing_was_lost_nothing_may_be_left_or_counted(wanted: Outputs) 
         "Shard 0 of 'exact' counts a failure, though nothing was lost.",
         "Memory is left at a host that does not own it: exact/0000 at a.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("host", "shard", "epoch", "owned"),
+    [("a", 0, 2, True), ("b", 0, 2, False), ("a", 0, 1, False), ("a", 1, 2, False)],
+    ids=[
+        "the owner's",
+        "another host's",
+        "an older epoch's",
+        "of a shard that is no more since keys were divided anew",
+    ],
+)
+def test_memory_counts_only_at_its_owner(host: str, shard: int, epoch: int, owned: bool) -> None:
+    rows = [OwnerRow(host="a", epoch=2, given=-1)]
+    assert owns(rows, host, MemoryName(shard, epoch)) is owned
 
 
 def test_a_story_says_how_to_have_it_again(tmp_path: Path) -> None:

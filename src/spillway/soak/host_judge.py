@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spillway.engine.epochs import MemoryName
+from spillway.engine.owner_table import Row as OwnerRow
 from spillway.soak.host_graph import EXACT, NEAR, SINKS, THETA, Outputs
 
 ShardName = tuple[str, int]
@@ -173,6 +175,13 @@ def _named(shard: ShardName) -> str:
 def _only(kind: Any, told: Mapping[str, Any], driver: int) -> Any:
     """What a record has of the fields that are asked for."""
     return kind(driver=driver, **{name: told[name] for name in kind.__slots__ if name != "driver"})
+
+
+def owns(rows: Sequence[OwnerRow], host: str, named: MemoryName) -> bool:
+    """Whether memory of this name is the one that counts, by the table's rows of its operator."""
+    # There may be fewer shards than when a host that is away was last heard of.
+    row = rows[named.shard] if named.shard < len(rows) else None
+    return row is not None and (row.host, row.epoch) == (host, named.epoch)
 
 
 def story_of(broken: Iterable[str], *, history: str, told: Iterable[str], seed: int, hosts: int) -> str:

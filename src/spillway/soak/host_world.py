@@ -15,7 +15,7 @@ from spillway.files.folders import open_folder
 from spillway.soak.host_graph import NAME, SHARDS, Outputs, outputs, undisturbed
 from spillway.soak.host_histories import BATCHES, MOVES, Fault, History, Kind
 from spillway.soak.host_holds import HOLDS, Holding
-from spillway.soak.host_judge import Seen, judge, story_of
+from spillway.soak.host_judge import Seen, judge, owns, story_of
 from spillway.soak.host_process import DriverProcess, StuckError
 from spillway.soak.host_totals import Verdict
 from spillway.spark.standalone import Cluster
@@ -349,7 +349,7 @@ class World:
         for index, host in enumerate(self._cluster.hosts):
             for path in sorted(self._cluster.memory_root(index).glob(f"*/{NAME}/*/*")):
                 named, rows = memory_named(path.name), table.rows[path.parent.name]
-                if named is not None and (rows[named.shard].host, rows[named.shard].epoch) != (host, named.epoch):
+                if named is not None and not owns(rows, host, named):
                     foreign.append(f"{path.parent.name}/{path.name} at {host}")
         return foreign
 
