@@ -1,4 +1,5 @@
-"""Write the figures of benches into the pages of docs/, from records: ``python docs/make_figures.py DIRECTORY …``.
+"""Write figures into the pages of docs/, from records: ``python docs/make_figures.py DIRECTORY …``, of benches, of
+``reproduce spade`` and of ``model validate``.
 
 A figure in a page stands between two comments, the first of which names the command that measured it:
 
@@ -6,26 +7,37 @@ A figure in a page stands between two comments, the first of which names the com
     …
     <!-- end -->
 
-What is between them is replaced by what ``spillway bench show --markdown`` says of a directory that holds such a bench.
+What is between them is replaced by what ``spillway bench show --markdown`` says of a directory that holds such a bench,
+or by what the report of a reproduction has for documents.
 A command has one place, on one page.
 """
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from spillway.report.spade_markdown import spade_markdown
+from spillway.report.validation_markdown import command, validation_markdown
 
 DOCS = Path(__file__).parent
 _BLOCK = r"(<!-- {command} -->\n)(.*?)(<!-- end -->)"
 
 
 def shown(directory: str) -> tuple[str, str]:
-    """The command of a bench, and its figures as a document has them."""
+    """The command that measured what a directory holds, and its figures as a document has them."""
+    manifest = json.loads((Path(directory) / "manifest.json").read_text(encoding="utf-8"))
+    if manifest.get("paper") == "validation":
+        return command(manifest), validation_markdown(Path(directory), manifest)
+    if manifest["kind"] == "reproduction":
+        told = spade_markdown(Path(directory), manifest)
+        return f"reproduce spade{' --quick' if manifest['settings']['quick'] else ''}", told
     show = [sys.executable, "-m", "spillway.cli.main", "bench", "show", directory, "--markdown"]
     told = subprocess.run(show, capture_output=True, text=True, check=True).stdout
-    command = re.match(r"`\./run spillway (.*)`:", told)
-    assert command is not None, told
-    return command[1], told
+    found = re.match(r"`\./run spillway (.*)`:", told)
+    assert found is not None, told
+    return found[1], told
 
 
 def with_figures(pages: dict[str, str], command: str, told: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SNIPPETS = ["README.md", "docs/tutorial.md", "docs/howto.md"]
+SNIPPETS = ["README.md", "docs/tutorial.md", "docs/howto.md", "docs/from-spark.md"]
 NOT_RUN = ["docs/cluster.md"]  # which needs a cluster: its snippets are read, and what they call is there
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 

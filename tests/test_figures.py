@@ -5,7 +5,7 @@ import re
 import pytest
 from docs.make_figures import read_pages, with_figures
 
-PLACED = re.compile(r"<!-- (bench .*?) -->\n(.*?)<!-- end -->", re.DOTALL)
+PLACED = re.compile(r"<!-- ((?:bench|reproduce|model) .*?) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def test_figures_stand_where_their_command_is_named() -> None:
@@ -24,4 +24,4 @@ def test_every_place_has_the_figures_of_its_command() -> None:
     assert len(places["figures.md"]) > 5 and len(places["scale.md"]) == 1
     for of_page in places.values():
         for command, told in of_page:
-            assert told.startswith(f"`./run spillway {command}`:\n"), command
+            assert told.startswith(f"`./run spillway {command}`:"), command

@@ -54,7 +54,21 @@ from spillway.graph.growing import files  # isort: skip
 if TYPE_CHECKING:
     from spillway import inject, model, san, score
     from spillway.receiver import Sender
-    from spillway.spark import JobsRun, Run, received, run, run_jobs, session, session_settings, verify
+    from spillway.spark import (
+        JobsRun,
+        ProtectedFrame,
+        ProtectedQuery,
+        ProtectedWriter,
+        Run,
+        explain,
+        protect,
+        received,
+        run,
+        run_jobs,
+        session,
+        session_settings,
+        verify,
+    )
 
 __version__ = "0.1.0"
 
@@ -87,6 +101,9 @@ __all__ = [
     "Operator",
     "Out",
     "Parquet",
+    "ProtectedFrame",
+    "ProtectedQuery",
+    "ProtectedWriter",
     "Protection",
     "Replicate",
     "RestartRule",
@@ -105,11 +122,13 @@ __all__ = [
     "Window",
     "Windowing",
     "columns",
+    "explain",
     "field",
     "files",
     "inject",
     "model",
     "operators",
+    "protect",
     "received",
     "run",
     "run_jobs",
@@ -120,11 +139,27 @@ __all__ = [
     "verify",
 ]
 
+_OF_SPARK = {
+    "JobsRun",
+    "ProtectedFrame",
+    "ProtectedQuery",
+    "ProtectedWriter",
+    "Run",
+    "explain",
+    "protect",
+    "received",
+    "run",
+    "run_jobs",
+    "session",
+    "session_settings",
+    "verify",
+}
+
 
 def __getattr__(name: str) -> Any:
     """Load Spark only for those who run on it, and the receiver, models and campaigns for those who ask: the rest
     starts at once."""
-    if name in ("JobsRun", "Run", "received", "run", "run_jobs", "session", "session_settings", "verify"):
+    if name in _OF_SPARK:
         return getattr(import_module("spillway.spark"), name)
     if name == "Sender":
         return import_module("spillway.receiver").Sender

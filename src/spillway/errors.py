@@ -35,7 +35,15 @@ subclass may take whatever arguments make its call sites clear.
 (True, 'flows', 3)
 """
 
+import sysconfig
+import traceback
+from pathlib import Path
 from typing import Any
+
+_OURS = str(Path(__file__).parent)
+_LIBRARIES = tuple({sysconfig.get_paths()[kind] for kind in ("stdlib", "purelib", "platlib")})
+
+_INSTALLED = ("site-packages", "dist-packages", "pyspark.zip", "py4j-")  # also on hosts that have them elsewhere
 
 
 class SpillwayError(Exception):
@@ -165,3 +173,33 @@ def rebuild(kind: type[SpillwayError], args: tuple[Any, ...], fields: dict[str, 
     error.args = args
     error.__dict__.update(fields)
     return error
+
+
+def raised_at(error: BaseException) -> str:
+    """The line that raised an error, in words: the innermost of the user's own code, if any of it was at work.
+
+    What is Spillway's, Python's or an installed package's is not the user's own.
+
+    >>> try:
+    ...     raise ValueError("no such luck")
+    ... except ValueError as error:
+    ...     print(raised_at(error))
+    line 2 of <doctest spillway.errors.raised_at[0]>, in <module>
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"line {error.lineno} of {error.filename}"
+    lines = traceback.extract_tb(error.__traceback__)
+    if not lines:
+        return "a line unknown"
+    line = next((line for line in reversed(lines) if is_users_own(line.filename)), lines[-1])
+    return f"line {line.lineno} of {line.filename}, in {line.name}"
+
+
+def is_users_own(filename: str) -> bool:
+    """Whether code in this file is the user's: not Spillway's, Python's or that of an installed package.
+
+    >>> is_users_own(__file__), is_users_own("<frozen runpy>"), is_users_own("talkers/graph.py")
+    (False, False, True)
+    """
+    library = filename.startswith((_OURS, "<frozen ", *_LIBRARIES))
+    return not library and not any(part in filename for part in _INSTALLED)

@@ -5,13 +5,22 @@ no numbers here, and no number is infinite.
 """
 
 import math
+import os
 import sys
 from collections.abc import Callable
 from typing import TypeGuard
 
 from spillway.errors import GraphError
 
+VERBOSE_VARIABLE = "SPILLWAY_VERBOSE"
+"""In the environment, where processes that are started find it: whether everything is to be seen that Spark says."""
+
 _NAME_LENGTH_MAX = 100
+
+
+def is_verbose() -> bool:
+    """Whether the environment asks for all there is to see."""
+    return os.environ.get(VERBOSE_VARIABLE, "") not in ("", "0")
 
 
 def is_whole(value: object, *, least: float = -math.inf, most: float = math.inf) -> TypeGuard[int]:

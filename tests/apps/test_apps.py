@@ -156,7 +156,7 @@ class TestFlows:
 
 class TestTheRegistry:
     def test_names(self) -> None:
-        assert list(APPS) == ["grep", "wordcount", "flows", "hitters", "join", "lr", "bargain", "ecg", "vitals"]
+        assert list(APPS) == ["grep", "wordcount", "flows", "hitters", "join", "lr", "bargain", "ecg", "vitals", "fab"]
         assert all(app.name == name and "\n" not in app.description for name, app in APPS.items())
         with pytest.raises(TypeError):
             APPS["more"] = APPS["grep"]  # type: ignore[index]

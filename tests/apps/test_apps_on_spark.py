@@ -18,6 +18,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("vitals", {}),
     ("vitals", {"feedback": 1}),
     ("vitals", {"feedback": 2}),
+    ("fab", {}),
 ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from spillway.backup.behind import Writing, at_once
 from spillway.backup.keeper import Keeper, Loss, Promise, Step
 from spillway.backup.manifest import Manifest
 from spillway.backup.reach import NOT_NOTED, Reached
@@ -84,6 +85,7 @@ class Bench:
         shards: int = 1,
         custom: bool = False,
         divergence: float | None = None,
+        writing: Writing = at_once,
     ) -> None:
         self.state = folder / "state"
         self.backups = folder / "backups"
@@ -97,6 +99,7 @@ class Bench:
         self._shards = shards
         self._custom = custom
         self._divergence = divergence
+        self.writing = writing
         self.open()
 
     def open(self) -> None:
@@ -114,6 +117,7 @@ class Bench:
             clock=self.clock,
             observe=self._observe,
             reached=lambda: self.noted,
+            writing=self.writing,
         )
 
     def new_store(self) -> ShardStore:

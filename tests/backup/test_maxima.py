@@ -25,7 +25,7 @@ def make(piece: int) -> pa.RecordBatch:
 def counted(metric: str, theta: float, shards: int) -> Graph:
     graph = sw.Graph("counted", shards=shards)
     protect = sw.Approximate(theta=theta)
-    count = sw.operators.Count("count", key="key", key_type="int64", metric=metric, protect=protect)
+    count = sw.operators.Count("count", key="key", metric=metric, protect=protect)
     feed = sw.Generator(make=make, schema=SCHEMA, pieces=BATCHES, pieces_per_batch=1)
     graph.sink("out", graph.add(count, graph.source("in", feed)), sw.Discard())
     return graph

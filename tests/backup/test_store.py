@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.backup.bench import listing
 from tests.backup.stored import Content, Stored, content_of, moment, new_store, save
 
-from spillway.backup.store import CHANGED_MAX, GENERATIONS
+from spillway.backup.generations import CHANGED_MAX, GENERATIONS
 from spillway.files.folders import Folder, LocalFolder, open_folder
 from spillway.soak.faulty_files import FaultyFiles
 

@@ -102,6 +102,18 @@ def test_replicas(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.spark
+def test_protect(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["--rows-per-batch", "300", "--groups", "500", "--batches", "1", "--settle", "0", "--repetitions", "1"]
+    found = ran(capsys, tmp_path / "protect", "protect", *size)
+    assert set(found["ratio"]) == {
+        f"{query}protect_over_{system}"
+        for query in ("", "windows_")
+        for system in ("protect_exact", "spark_hdfs", "spark_rocksdb")
+    }
+    assert len(found["rows_per_s"]) == 8
+
+
+@pytest.mark.spark
 def test_wordcount(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = ("--tuples-per-batch", "500", "--keys", "1000", "--batches", "1", "--repetitions", "1")
     found = ran(

@@ -136,8 +136,7 @@ class TestWhatIsAddedUp:
     @pytest.mark.parametrize(
         "operator",
         [
-            pytest.param(count(dtype="float64"), id="floating-point numbers"),
-            pytest.param(count(value="f", dtype="float64"), id="a sum of floating-point numbers"),
+            pytest.param(count(value="f"), id="a sum of floating-point numbers"),
             pytest.param(count(window=sw.Hopping(count=10)), id="hopping window"),
             pytest.param(count(window=sw.Sliding(count=10)), id="sliding window"),
             pytest.param(count(protect=sw.UpstreamBackup(every=10)), id="kept items"),

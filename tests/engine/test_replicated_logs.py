@@ -12,6 +12,7 @@ from spillway.engine.seat import Seat
 from spillway.engine.stream_log import LogView, LogWriter
 from spillway.errors import CorruptedError, StateError
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
+from spillway.protocols.seating import Seated
 
 REPLICAS = ("p-0", "p-1")
 
@@ -43,14 +44,18 @@ def seat(root: Path) -> Seat:
     return Seat(LogPlace(root=root, run="1"), "p")
 
 
+def claim(found: Seat, epoch: int, replica: str) -> bool:
+    return found.add(Seated(epoch=epoch, replica=replica))
+
+
 def test_the_active_one_is_read_and_all_are_told(tmp_path: Path) -> None:
     (first, second), view = copies(tmp_path), reading(tmp_path)
     for batch in range(3):
         first.append(batch, table(batch, word="of the first"))
         second.append(batch, table(batch, word="of the second"))
-    assert seat(tmp_path).claim(0, "p-1")
+    assert claim(seat(tmp_path), 0, "p-1")
     assert [part["word"].to_pylist() for part in view.read(1)] == [["of the second"]]
-    assert seat(tmp_path).claim(1, "p-0")
+    assert claim(seat(tmp_path), 1, "p-0")
     assert [part["word"].to_pylist() for part in view.read(1)] == [["of the first"]]
     view.acknowledge(2)
     assert first.acknowledged() == second.acknowledged() == 2
@@ -59,18 +64,18 @@ def test_the_active_one_is_read_and_all_are_told(tmp_path: Path) -> None:
 def test_an_epoch_is_claimed_once_and_old_ones_go(tmp_path: Path) -> None:
     found = seat(tmp_path)
     assert found.newest().replica == "" and found.beats("p-0") == 0
-    assert found.claim(0, "p-0") and not found.claim(0, "p-1")
+    assert claim(found, 0, "p-0") and not claim(found, 0, "p-1")
     assert found.newest().replica == "p-0"
     for epoch in range(1, 40):
-        assert found.claim(epoch, "p-1")
-    assert not found.claim(3, "p-0"), "it is gone, and over all the same"
+        assert claim(found, epoch, "p-1")
+    assert not claim(found, 3, "p-0"), "it is gone, and over all the same"
     assert (found.newest().epoch, found.newest().replica) == (39, "p-1")
     assert len([path for path in (tmp_path / ".seat-p").iterdir() if path.name.startswith("epoch")]) == 16
 
 
 def test_what_the_active_one_has_lost_is_waited_for_if_another_has_it(tmp_path: Path) -> None:
     (first, second), view = copies(tmp_path), reading(tmp_path)
-    seat(tmp_path).claim(0, "p-0")
+    claim(seat(tmp_path), 0, "p-0")
     for batch in range(3):
         second.append(batch, table(batch))
     first.append(2, table(2))  # it came back without its memory
@@ -104,7 +109,7 @@ def test_either_copy_is_read_in_all_its_parts(tmp_path: Path, monkeypatch: pytes
 
 def test_who_takes_over_freely_does_not_send_what_it_has(tmp_path: Path) -> None:
     (first, _), view = copies(tmp_path), reading(tmp_path)
-    seat(tmp_path).claim(0, "p-0")
+    claim(seat(tmp_path), 0, "p-0")
     for batch in range(3):
         first.append(batch, table(batch, batch + 10))
     view.acknowledge(1)

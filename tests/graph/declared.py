@@ -11,6 +11,7 @@ import pyarrow as pa
 from spillway.graph import Generator, Memory, Nothing, Protection, Windowing
 from spillway.graph.graph import Graph
 from spillway.graph.nodes import Stream
+from spillway.graph.watermarks import Watermark
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("k", pa.string()), pa.field("v", pa.int64())])
 
@@ -30,14 +31,21 @@ class Step:
     protect: Protection = field(default_factory=Nothing)
     stateful: bool = False
     windowing: Windowing | None = None
+    windows_at_once: bool = False
     outputs_per_tuple_max: float = 1.0
     schema: pa.Schema = SCHEMA
     schemas: Mapping[str, pa.Schema] | None = None
 
+    def following(self, watermark: Watermark) -> "Step":
+        return self
+
+    def resolved(self, inputs: Mapping[str, pa.Schema]) -> "Step":
+        return self
+
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         return dict.fromkeys(self.outputs, self.schema) if self.schemas is None else self.schemas
 
-    def protected_by(self, protect: Protection) -> "Step":
+    def protected_by(self, protect: Protection, *, anyway: bool = False) -> "Step":
         return replace(self, protect=protect) if self.stateful else self
 
     def describe_state(self) -> str:

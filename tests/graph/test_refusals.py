@@ -214,10 +214,11 @@ CHECKED: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "a key that cannot be hashed": (
         lambda: chain(
-            Step(name="a", schema=SCHEMA.append(pa.field("f", pa.float64()))),
+            Step(name="a", schema=SCHEMA.append(pa.field("f", pa.uint64()))),
             Step(name="b", stateful=True, key=("f",)),
         ),
-        "Operator 'b': key column 'f' must be an integer or a string; it is double.",
+        "Operator 'b': key column 'f' must be an integer, a string, a boolean, a date, a timestamp, a decimal, bytes "
+        "or a floating-point number; it is uint64.",
     ),
 }
 

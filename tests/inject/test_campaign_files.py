@@ -131,6 +131,7 @@ def test_the_command_explains_where_faults_go(tmp_path: Path, capsys: pytest.Cap
         ("bargain", {"Source", "TradeFilter", "QuoteFilter", "VWAP", "BargainIndex"}),
         ("ecg", {"Recording", "QRSDetector"}),
         ("vitals", {"Readings", "TestSensor1", "TestSensor2", "TestJoin", "TestAvg"}),
+        ("fab", {"Line", "Readings", "Measurements", "Join", "SameWafer", "Predictions"}),
     ],
 )
 def test_designs_that_come_with_it(design: str, struck: set[str], capsys: pytest.CaptureFixture[str]) -> None:

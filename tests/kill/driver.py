@@ -21,7 +21,11 @@ from spillway.seeds import generator
 
 BATCHES, PIECES, ROWS = 8, 2, 2000
 THETA = 400.0
-SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("word", pa.string())])
+SCHEMA = pa.schema(
+    [pa.field("seq", pa.int64(), nullable=False), pa.field("word", pa.string()), pa.field("at", pa.int64())]
+)
+TIMED = "timed"
+"""In place of a protection: exact counts in windows of event time."""
 PROTECTIONS = {"exact": sw.Exact(), "approximate": sw.Approximate(theta=THETA), "nothing": sw.Nothing()}
 SHARDS = 2
 
@@ -29,15 +33,26 @@ SHARDS = 2
 def make_words(piece: int) -> pa.RecordBatch:
     random = generator(3, "words", piece)
     words = [f"w{word}" for word in random.zipf(1.4, ROWS) % 5000]
-    return pa.RecordBatch.from_arrays([pa.array(np.arange(piece * ROWS, (piece + 1) * ROWS)), words], schema=SCHEMA)
+    seqs = np.arange(piece * ROWS, (piece + 1) * ROWS)
+    times = seqs - random.integers(0, 3 * ROWS, ROWS)  # out of order, by more than may be late
+    times[random.random(ROWS) < 0.01] = 10**12
+    return pa.RecordBatch.from_arrays([pa.array(seqs), words, pa.array(times)], schema=SCHEMA)
 
 
 def build(folder: Path, protections: str) -> sw.Graph:
     """Words counted once under each of the protections named, such as ``exact`` or ``exact+approximate``."""
     graph = sw.Graph("kill", shards=SHARDS)
     feed = sw.Generator(make=make_words, schema=SCHEMA, pieces=BATCHES * PIECES, pieces_per_batch=PIECES)
-    words = graph.source("words", feed)
+    words = graph.source("words", feed, time="at", lateness=ROWS, ahead_max=50 * ROWS)
     for name in protections.split("+"):
+        if name == TIMED:
+            window = sw.Hopping(time="at", length=700)
+            timed = sw.operators.Count(
+                name, key="word", window=window, bounds=True, final=True, late=True, protect=sw.Exact()
+            )
+            graph.sink(f"{name}-out", graph.add(timed, words), sw.Parquet(str(folder / "out" / name)))
+            graph.sink("late-out", graph.output(timed, "late"), sw.Parquet(str(folder / "out" / "late")))
+            continue
         count = sw.operators.Count(name, key="word", metric="l1", protect=PROTECTIONS[name])
         graph.sink(f"{name}-out", graph.add(count, words), sw.Parquet(str(folder / "out" / name)))
     return graph

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 from tests.conftest import in_order
-from tests.kill.driver import BATCHES, PIECES, SHARDS, THETA, build, jvm_of, make_words
+from tests.kill.driver import BATCHES, PIECES, SHARDS, THETA, TIMED, build, jvm_of, make_words
 from tests.report.test_campaign_page import words
 
 import spillway as sw
@@ -48,12 +48,12 @@ def output(folder: Path, protection: str) -> pa.Table:
     return pa.table(written.to_pydict())
 
 
-def ideal(folder: Path) -> pa.Table:
+def ideal(folder: Path, protection: str = "nothing") -> pa.Table:
     """What a run without any fault puts out, from the local runtime."""
-    graph = build(folder / "ideal", "nothing")
-    with sw.LocalRun(graph) as run:
+    graph = build(folder / "ideal", protection)
+    with sw.LocalRun(graph, backups=str(folder / "ideal" / "backups")) as run:
         run.run()
-    return output(folder / "ideal", "nothing")
+    return output(folder / "ideal", protection)
 
 
 def final_counts(table: pa.Table) -> dict[str, int]:
@@ -96,6 +96,22 @@ def test_driver_killed_and_memory_wiped_loses_what_was_promised_and_no_record(tm
     said = words(report_page(tmp_path / "run"))
     assert f"{BATCHES} batches; ended: finished. Drivers before this one: 4 gone without saying so." in said
     assert "lack a record" not in said
+
+
+def test_what_is_late_is_the_same_whoever_is_killed_and_whatever_memory_is_lost(tmp_path: Path) -> None:
+    for step, batch in [("applying", 2), ("backed-up", 4), ("committed", 5)]:
+        finish(start(tmp_path, TIMED, step, batch, "driver"), killed=True)
+        if step != "committed":
+            shutil.rmtree(tmp_path / "state")
+    finish(start(tmp_path, TIMED, "applying", BATCHES - 1, "worker"), killed=False)
+    wanted = in_order(ideal(tmp_path, TIMED))
+    assert wanted.num_rows and in_order(output(tmp_path, TIMED)) == wanted
+    late = in_order(output(tmp_path / "ideal", "late"))
+    assert in_order(output(tmp_path, "late")) == late
+    rows = read_progress(tmp_path / "run").rows
+    assert {max(rows, key=lambda row: row.batch).batch} == {BATCHES - 1}
+    assert min(sum(row.late for row in rows), sum(row.ahead for row in rows)) > 0
+    assert sum(row.late + row.ahead for row in rows) == late.num_rows
 
 
 @pytest.mark.parametrize("seed", [1])

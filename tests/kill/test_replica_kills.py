@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.kill, pytest.mark.spark]
 
 
 def test_standby_active_and_both_are_killed_and_one_again_while_it_takes_over(spark: Any) -> None:
-    with ReplicaWorld("group", spark, java=java_options()) as world:
+    with ReplicaWorld("group", spark, java=java_options(), pace_s=4.0) as world:
         world.settle()
         active = world.active()
         (standby,) = {*world.names} - {active}
@@ -28,8 +28,8 @@ def test_standby_active_and_both_are_killed_and_one_again_while_it_takes_over(sp
         world.kill(standby)  # it has just taken over, and nobody is left
         for name in world.names:
             world.start(name)
+        # Either may be the active one then: the other has lost its log, but the reader may have gone beyond that.
         world.settle()
-        assert world.active() == standby, "the other has lost its log"
 
         written = world.compared()
     assert written.identical and written.lost == 0

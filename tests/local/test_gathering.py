@@ -49,9 +49,9 @@ def graph(shards: int, protect: sw.Protection) -> Graph:
     drawn = sw.Graph(NAME, shards=shards)
     source = drawn.source("in", sw.Generator(make=tuples, schema=SCHEMA, pieces=BATCHES))
     count = sw.operators.Count
-    exact = drawn.add(count("exact", key="k", key_type="int64", protect=protect), source)
+    exact = drawn.add(count("exact", key="k", protect=protect), source)
     kept = drawn.add(Echo("kept", key="k", protect=protect), source)
-    levels = count("levels", key="count", count_as="times", key_type="int64", protect=protect)
+    levels = count("levels", key="count", count_as="times", protect=protect)
     again = drawn.add(levels, exact)
     drawn.connect(again, "kept", "back", feedback=True)
     for stream, sink in zip((exact, again, kept), SINKS, strict=True):

@@ -257,3 +257,25 @@ def test_a_job_that_is_not_there_is_refused(tmp_path: Path) -> None:
             jobs.job("first")
         with pytest.raises(GraphError, match="has no 'nobody'"):
             jobs.result("nobody")
+
+
+def test_jobs_of_one_graph_in_runs_of_their_own(tmp_path: Path) -> None:
+    """As processes have them that run one job each: what they share is the folder of state and that of backups."""
+    with sw.LocalJobs(line()) as together:
+        together.run()
+        wanted = {sink: in_order(together.result(sink)) for sink in ("out", "also")}
+    names = together.jobs
+    alone = {job: LocalJobs(line(), state=tmp_path / "state", only=[job]) for job in names}
+    try:
+        while any([alone[job].turn(job) for job in names]):  # noqa: C419, each has its turn
+            pass
+        found = {"out": alone["last"].result("out"), "also": alone["line"].result("also")}
+        assert {sink: in_order(table) for sink, table in found.items()} == wanted
+    finally:
+        for jobs in alone.values():
+            jobs.close()
+
+
+def test_a_job_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="there is no 'other'"):
+        LocalJobs(line(), state=tmp_path, only=["other"])

@@ -15,7 +15,7 @@ import spillway as sw
 from spillway.backup.items import ItemLog
 from spillway.backup.keeper import SHARD_STEPS, Step
 from spillway.engine.feedback import Mailbox
-from spillway.errors import BoundLostError
+from spillway.errors import BoundLostError, GraphError
 from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.seeds import generator
@@ -203,6 +203,25 @@ def test_in_a_decaying_window_failures_do_not_add_up(tmp_path: Path) -> None:
             run.step()
             run.wipe()
         assert {row.threshold for row in run.records()} == {64.0}
+
+
+def test_one_operator_can_lose_its_memory_alone(tmp_path: Path) -> None:
+    graph = sw.Graph("two", shards=2)
+    source = graph.source("in", feed())
+    for name in ("kept", "lost"):
+        count = sw.operators.Count(name, key="key", protect=sw.Nothing())
+        graph.sink(f"out-{name}", graph.add(count, source), sw.Memory())
+    with sw.LocalRun(graph, backups=str(tmp_path)) as run:
+        while run.step():
+            if run.batch == 6:
+                run.wipe("lost")
+        failed = {row.operator for row in run.records() if row.failures}
+        recovered = {(row.operator, row.shard, row.batch) for row in run.records() if row.recovered}
+        kept, lost = (run.result(f"out-{name}") for name in ("kept", "lost"))
+        with pytest.raises(GraphError, match="has no operator 'other'; it has kept, lost"):
+            run.wipe("other")
+    assert failed == {"lost"} and recovered == {("lost", 0, 6), ("lost", 1, 6)}
+    assert pc.max(kept["count"]).as_py() > pc.max(lost["count"]).as_py()
 
 
 def test_items_that_are_missing_are_told(tmp_path: Path) -> None:

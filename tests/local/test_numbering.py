@@ -18,7 +18,7 @@ SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("seq", pa.int64(), nulla
 
 def counted(feed: Any) -> Graph:
     graph = sw.Graph("numbered", shards=2)
-    count = sw.operators.Count("count", key="n", key_type="int64", protect=sw.Nothing())
+    count = sw.operators.Count("count", key="n", protect=sw.Nothing())
     graph.sink("out", graph.add(count, graph.source("events", feed)), sw.Memory())
     return graph
 

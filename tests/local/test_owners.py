@@ -45,7 +45,7 @@ def together(protect: sw.Coordinated) -> sw.Graph:
     """The same, of which all shards are saved at the same batches and go back together."""
     drawn = sw.Graph("owned", shards=SHARDS, protect=protect)
     source = drawn.source("in", sw.Generator(make=rows, schema=SCHEMA, pieces=BATCHES))
-    drawn.sink("all_out", drawn.add(sw.operators.Count("all", key="k", key_type="int64"), source), sw.Memory())
+    drawn.sink("all_out", drawn.add(sw.operators.Count("all", key="k"), source), sw.Memory())
     return drawn
 
 
@@ -53,7 +53,7 @@ def graph(*protections: str) -> sw.Graph:
     drawn = sw.Graph("owned", shards=SHARDS)
     source = drawn.source("in", sw.Generator(make=rows, schema=SCHEMA, pieces=BATCHES))
     for name in protections:
-        count = sw.operators.Count(name, key="k", key_type="int64", protect=PROTECTIONS[name])
+        count = sw.operators.Count(name, key="k", protect=PROTECTIONS[name])
         drawn.sink(f"{name}_out", drawn.add(count, source), sw.Memory())
     return drawn
 
@@ -309,7 +309,7 @@ def test_a_job_among_others_has_what_it_goes_back_to_after_a_new_owner_too(
     """The newest backups of its shards are of checkpoints that do not count yet."""
     protect = sw.Coordinated(batches=2)
     drawn = together(protect)
-    again = drawn.add(sw.operators.Count("again", key="k", key_type="int64"), Stream("all", "out"))
+    again = drawn.add(sw.operators.Count("again", key="k"), Stream("all", "out"))
     drawn.sink("out", again, sw.Memory())
     drawn.job("tail", ["again"])
     parts = drawn.divided()

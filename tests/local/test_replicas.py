@@ -29,9 +29,9 @@ def line(protect: sw.Protection = sw.Exact(), group: sw.Group = sw.Group()) -> G
     return graph
 
 
-def two(protect: sw.Protection = sw.Exact(), group: sw.Group = sw.Group()) -> Graph:  # noqa: B008
+def two(protect: sw.Protection = sw.Exact(), group: sw.Group = sw.Group(), name: str = "two") -> Graph:  # noqa: B008
     """A group that reads from a group, and feedback between them."""
-    graph = sw.Graph("two")
+    graph = sw.Graph(name)
     averaged = graph.add(Average("average", shards=2, protect=protect), graph.source("in", feed()))
     highest = graph.add(Highest("highest", protect=protect), averaged)
     graph.connect(highest, "average", "back", feedback=True)
@@ -52,7 +52,30 @@ def replicated(protect: sw.Protection = sw.Exact(), *, compare: bool = False) ->
     return graph
 
 
-GRAPHS = [line, two, replicated]
+def from_peers() -> Graph:
+    """The same, with replicas that start again from each other; what they keep themselves would not do."""
+    return line(sw.Nothing(), sw.Group(restart="peer"))
+
+
+def two_from_peers() -> Graph:
+    return two(sw.Exact(), sw.Group(restart="peer"), "two-from-peers")
+
+
+def fed(group: sw.Group = sw.Group()) -> Graph:  # noqa: B008
+    """A group that reads from another job, which waits when the group does not read."""
+    graph = sw.Graph("fed")
+    read = graph.add(sw.operators.Select("read", ["key"]), graph.source("in", feed()))
+    counts = graph.add(sw.operators.Count("counts", key="key", protect=sw.Nothing()), read)
+    graph.sink("out", counts, sw.Memory())
+    graph.job("match", ["counts"], protect=group)
+    return graph
+
+
+def fed_twice() -> Graph:
+    return fed(sw.Replicate())
+
+
+GRAPHS = [line, two, replicated, from_peers, two_from_peers]
 
 
 def opened(graph: Graph, folder: Path, **options: object) -> LocalJobs:
@@ -127,6 +150,126 @@ def test_who_comes_back_without_its_memory_is_not_followed_before_it_has_what_is
         jobs.run()
         assert results(jobs, line()) == as_one(line)
         assert active(jobs, "match") == "match-1"
+
+
+def test_from_a_peer_a_replica_goes_on_where_that_one_is(tmp_path: Path) -> None:
+    with opened(from_peers(), tmp_path) as jobs:
+        for _ in range(2):
+            jobs.turn("match-0")
+            jobs.turn("match-1")
+        jobs.stop("match-1")
+        for _ in range(3):
+            jobs.turn("match-0")
+        jobs.wipe("match-1")
+        jobs.restart("match-1")
+        assert jobs.job("match-1").batch == 5
+        assert jobs.logs("match-1").writers["counts.out"].held().batches[0].batch == 0, "readers have read nothing yet"
+        (rejoined,) = jobs.rejoined()
+        assert (rejoined.peer, rejoined.committed, rejoined.behind) == ("match-0", 1, 4)
+        jobs.stop("match-0")
+        jobs.wipe("match-0")
+        jobs.run()
+        assert results(jobs, from_peers()) == as_one(from_peers)
+        assert active(jobs, "match") == "match-1"
+
+
+def test_who_lost_its_memory_waits_for_a_peer_to_come_further(tmp_path: Path) -> None:
+    with opened(from_peers(), tmp_path) as jobs:
+        for _ in range(3):
+            jobs.turn("match-0")
+        jobs.turn("match-1")
+        jobs.stop("match-0")
+        jobs.wipe("match-0")
+        jobs.restart("match-0")
+        assert not jobs.turn("match-0") and not jobs.rejoined()
+        jobs.run()
+        assert [one.behind for one in jobs.rejoined()] == [3]
+        assert results(jobs, from_peers()) == as_one(from_peers)
+
+
+@pytest.mark.parametrize("graph", [fed, fed_twice])
+def test_one_that_stays_away_is_let_go_and_returns_by_its_peer(graph: Callable[[], Graph], tmp_path: Path) -> None:
+    """Its group says that it starts from its own state, but what it has missed is gone."""
+    with opened(graph(), tmp_path, log_bytes_max=1) as jobs:
+        while jobs.job("match-1").batch < 2 or jobs.job("match-0").batch < 2:
+            jobs.step()
+        away = "match-1" if graph is fed_twice or active(jobs, "match") == "match-0" else "match-0"
+        (peer,) = {"match-0", "match-1"} - {away}
+        jobs.stop(away)
+        while jobs.job(peer).batch < 5:
+            jobs.step()
+        (let_go,) = jobs.let_go()
+        assert (let_go.replica, let_go.by, let_go.full) == (away, "fed", True) and "was let go by job" in let_go.told()
+        jobs.restart(away)
+        (rejoined,) = jobs.rejoined()
+        assert rejoined.let_go and rejoined.peer == peer and rejoined.behind >= 4
+        assert "because it was let go" in rejoined.told()
+        jobs.step()
+        jobs.stop(peer)
+        jobs.wipe(peer)
+        jobs.run()
+        assert results(jobs, graph()) == as_one(graph)
+
+
+def test_after_a_declared_time_one_is_let_go_though_nobody_waits_and_the_last_one_never_is(tmp_path: Path) -> None:
+    graph = fed(sw.Group(away_max=timedelta(seconds=2)))
+    with opened(graph, tmp_path) as jobs:
+        jobs.step()
+        died = active(jobs, "match")
+        (other,) = {"match-0", "match-1"} - {died}
+        jobs.stop(died)
+        for _ in range(40):  # each takes a tenth of the detection time
+            jobs.step()
+        assert [one.replica for one in jobs.let_go()] == [died]
+        jobs.stop(other)
+        for _ in range(100):
+            jobs.turn("fed")
+            jobs._looks.advance(jobs._look_s)
+        assert [one.replica for one in jobs.let_go()] == [died], "nobody would be left"
+        jobs.restart(other)
+        jobs.run()
+        assert results(jobs, graph) == as_one(fed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("graph", [fed, fed_twice])
+def test_whoever_is_let_go_and_comes_back_readers_notice_nothing(
+    graph: Callable[[], Graph], seed: int, tmp_path: Path
+) -> None:
+    random = generator(seed, "let go")
+    with opened(graph(), tmp_path, seed=seed, log_bytes_max=1) as jobs:
+        down = ""
+        while jobs.step():
+            replicas = {one: jobs._replicas[one] for one in ("match-0", "match-1") if one not in jobs._waiting}
+            if down and random.random() < 0.1:
+                jobs.restart(down)
+                down = ""
+            fit = [name for name, one in replicas.items() if one.ready() and not one.let_go]
+            if not down and len(fit) == 2 and random.random() < 0.3:
+                down = str(random.choice(fit))
+                jobs.stop(down)
+        if down:
+            jobs.restart(down)
+        jobs.run()
+        assert results(jobs, graph()) == as_one(graph), f"seed {seed}"
+
+
+def test_from_nothing_a_replica_goes_on_behind_the_others_with_empty_state(tmp_path: Path) -> None:
+    graph = line(sw.Nothing(), sw.Group(failover="free running", restart="nothing"))
+    with opened(graph, tmp_path) as jobs:
+        for _ in range(4):
+            for job in ("match-0", "match-1", "match-out", "line"):
+                jobs.turn(job)
+        died = active(jobs, "match")
+        jobs.stop(died)
+        jobs.restart(died)
+        (rejoined,) = jobs.rejoined()
+        assert (rejoined.start, rejoined.behind) == ("nothing", 3)
+        jobs.turn(died)
+        counted = jobs.job(died).shard("counts", 0)
+        assert isinstance(counted, sw.operators.Count)
+        assert 0 < sum(counted.counts._values().live[:]) < 5 * 4
+        jobs.run()
 
 
 def test_if_no_replica_has_what_a_reader_needs_it_is_told(tmp_path: Path) -> None:
@@ -222,6 +365,9 @@ def test_silent_corruption_of_one_copy_goes_unnoticed_unless_copies_are_compared
         (lambda: sw.Group(replicas=1), "replicas must be a whole number, 2 or more; got 1"),
         (lambda: sw.Group(replicas=9), "replicas is at most 8; got 9"),
         (lambda: sw.Group(detection=timedelta(0)), "detection must be a timedelta above zero"),
+        (lambda: sw.Group(restart="anew"), "restart is one of own, peer, nothing; got 'anew'"),  # type: ignore[arg-type]
+        (lambda: sw.Group(restart="nothing"), "Say restart='peer', or failover='free running'"),
+        (lambda: sw.Replicate(restart="nothing", failover="free running"), "take batches from either copy"),
         (lambda: sw.Group(failover="at once"), "failover is one of by position, free running; got 'at once'"),  # type: ignore[arg-type]
     ],
 )
@@ -239,6 +385,9 @@ def test_groups_that_cannot_be_are_refused(tmp_path: Path) -> None:
     graph.job("last", ["times"], protect=sw.Coordinated(batches=2))
     with pytest.raises(GraphError, match="job 'match' runs as a group of replicas, and 'last' is protected by Coord"):
         graph.checked()
+    kept = line(sw.Exact(), sw.Group(failover="free running", restart="nothing"))
+    with pytest.raises(GraphError, match=r"operator 'counts' keeps backups \(Exact\), which none of them would use"):
+        kept.divided()
     (tmp_path / "in").mkdir()
     arriving = sw.Graph("arriving")
     schema = pa.schema([pa.field("seq", pa.int64(), nullable=False), ("key", pa.string())])

@@ -58,7 +58,7 @@ def chained(shards: int, protect: sw.Protection) -> Graph:
     graph = sw.Graph("g", shards=shards)
     source = graph.source("in", feed_of(pieces()))
     words = graph.add(sw.operators.Count("words", key="word", protect=protect), source)
-    numbers = sw.operators.Count("sums", key="number", key_type="int64", value="value", protect=protect)
+    numbers = sw.operators.Count("sums", key="number", value="value", protect=protect)
     graph.sink("numbers", graph.add(numbers, source), sw.Discard())
     graph.sink(
         "out", graph.add(sw.operators.Count("again", key="word", value="count", protect=protect), words), sw.Memory()
@@ -69,7 +69,7 @@ def chained(shards: int, protect: sw.Protection) -> Graph:
 count = sw.operators.Count
 GRAPHS: dict[str, Make] = {
     "words": single(lambda protect: count("o", key="word", protect=protect)),
-    "integers": single(lambda protect: count("o", key="number", key_type="int64", value="value", protect=protect)),
+    "integers": single(lambda protect: count("o", key="number", value="value", protect=protect)),
     "hopping": single(lambda protect: count("o", key="word", protect=protect, window=sw.Hopping(count=100))),
     "several": chained,
     "rings": single(
@@ -80,7 +80,7 @@ GRAPHS: dict[str, Make] = {
     ),
     "join": paired(
         lambda protect: sw.operators.WindowJoin(
-            "o", key="number", left=["value"], right=["value"], size=2, key_type="int64", protect=protect
+            "o", key="number", left=["value"], right=["value"], size=2, protect=protect
         )
     ),
     "barrier": paired(
@@ -98,6 +98,25 @@ def undisturbed(tmp_path: Path, make: Make, shards: int, protect: sw.Protection 
     never = Stopped(folder=tmp_path / "never", make=make, protect=protect or sw.Exact())
     never.go(shards, batch=0, batches=STOP)
     return never.go(shards, batch=STOP, batches=BATCHES - STOP)
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.float64(), pa.decimal128(38, 0), pa.binary()], ids=str)
+def test_keys_of_any_type_go_to_their_shard(tmp_path: Path, kind: pa.DataType) -> None:
+    def cast(batch: pa.RecordBatch) -> pa.RecordBatch:
+        keys = batch["number"].cast(pa.string()) if kind == pa.binary() else batch["number"]
+        return batch.set_column(batch.schema.get_field_index("number"), "number", keys.cast(kind))
+
+    def make(shards: int, protect: sw.Protection) -> Graph:
+        graph = sw.Graph("g", shards=shards)
+        source = graph.source("in", feed_of(pieces()))
+        keyed = graph.add(sw.operators.Apply("cast", cast, schema=cast(pieces()[0]).schema), source)
+        graph.sink("out", graph.add(count("o", key="number", value="value", protect=protect), keyed), sw.Memory())
+        return graph
+
+    run = stopped(tmp_path, make)
+    run.go(2, batch=0, batches=STOP)
+    found = run.go(3, batch=STOP, batches=BATCHES - STOP, rescale=True)
+    assert found == undisturbed(tmp_path, make, 3)
 
 
 @pytest.mark.parametrize(("was", "now"), CHANGES)

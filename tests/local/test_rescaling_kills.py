@@ -27,7 +27,7 @@ def counting(shards: int, protect: sw.Protection) -> Graph:
     source = graph.source("in", feed_of(PIECES))
     words = graph.add(sw.operators.Count("words", key="word", protect=protect), source)
     graph.sink("out", words, sw.Memory())
-    numbers = sw.operators.Count("sums", key="number", key_type="int64", metric="l1", protect=protect)
+    numbers = sw.operators.Count("sums", key="number", metric="l1", protect=protect)
     graph.sink("other", graph.add(numbers, source), sw.Discard())
     return graph
 

@@ -16,7 +16,12 @@ from spillway.graph import Approximate, Checkpoint, Exact, Nothing, Protection
 from spillway.operators import Count
 
 BATCH = tuples(
-    word=["a", "b", "a"], n=[1, 2, 1], i32=pa.array([1, 2, 3], pa.int32()), f=[0.5, 1.5, 2.0], amount=[5, -7, 9]
+    word=["a", "b", "a"],
+    n=[1, 2, 1],
+    i32=pa.array([1, 2, 3], pa.int32()),
+    f=[0.5, 1.5, 2.0],
+    amount=[5, -7, 9],
+    list=pa.array([[1], [2], []], pa.list_(pa.int64())),
 )
 
 
@@ -32,7 +37,7 @@ class TestWhatIsCounted:
         assert out.schema.types == [pa.int64(), pa.string(), pa.int64()]
 
     def test_tuples_by_integer(self) -> None:
-        out = through(Count("c", key="n", key_type="int64", protect=Nothing()), batches=[BATCH])
+        out = through(Count("c", key="n", protect=Nothing()), batches=[BATCH])
         assert latest(out, "n") == {1: 2, 2: 1}
 
     def test_a_column_by_key(self) -> None:
@@ -40,7 +45,7 @@ class TestWhatIsCounted:
         assert latest(through(count, batches=[BATCH]), "word", "total") == {"a": 14, "b": -7}
 
     def test_a_column_of_floats(self) -> None:
-        count = Count("c", key="word", value="f", dtype="float64", protect=Nothing())
+        count = Count("c", key="word", value="f", protect=Nothing())
         out = through(count, batches=[BATCH])
         assert latest(out, "word") == {"a": 2.5, "b": 1.5}
         assert out.schema.field("count").type == pa.float64()
@@ -53,9 +58,7 @@ class TestWhatIsCounted:
 
     def test_nan_counts_as_nan(self) -> None:
         batches = [tuples(2 * i, word=["a", "b"], v=[math.nan, 1.0]) for i in range(2)]
-        out = latest(
-            through(Count("c", key="word", value="v", dtype="float64", protect=Nothing()), batches=batches), "word"
-        )
+        out = latest(through(Count("c", key="word", value="v", protect=Nothing()), batches=batches), "word")
         assert math.isnan(out["a"]) and out["b"] == 2.0
 
     def test_only_keys_the_batch_touched_come_out(self) -> None:
@@ -120,21 +123,20 @@ def batches_of(parts: list[list[tuple[str, int]]]) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key": "x"}, "Operator 'c': column 'x' is wanted on port 'in'; it gets seq, word, n, i32, f, amount."),
+        ({"key": "x"}, "Operator 'c': column 'x' is wanted on port 'in'; it gets seq, word, n, i32, f, amount, list."),
         (
-            {"key": "n"},
-            "Operator 'c' counts keys of string; column 'n' is int64. Say key_type='int64'.",
+            {"key": "list"},
+            "Operator 'c': key column 'list' must be an integer, a string, a boolean, a date, a timestamp, a decimal, "
+            "bytes or a floating-point number; it is list<item: int64>.",
         ),
         (
-            {"key": "word", "key_type": "int64"},
-            "Operator 'c' counts keys of int64; column 'word' is string. Say key_type='string'.",
+            {"key": "word", "value": "word"},
+            "Operator 'c' sums integers that fit 64 bits and floating-point numbers; column 'word' is string. Cast it, "
+            "to int64 or float64, before the operator.",
         ),
-        ({"key": "i32"}, "Operator 'c' counts keys of string; column 'i32' is int32. Cast the column."),
-        ({"key": "word", "value": "f"}, "Operator 'c': column 'f' must be int64; it is double."),
-        ({"key": "word", "value": "n", "dtype": "float64"}, "Operator 'c': column 'n' must be double; it is int64."),
         (
             {"key": "word", "value": "x"},
-            "Operator 'c': column 'x' is wanted on port 'in'; it gets seq, word, n, i32, f, amount.",
+            "Operator 'c': column 'x' is wanted on port 'in'; it gets seq, word, n, i32, f, amount, list.",
         ),
         ({"key": ["word", "n"]}, "Operator 'c' counts by one key column; got word, n."),
         ({"key": ()}, "Operator 'c' counts by one key column; got none."),

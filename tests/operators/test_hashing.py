@@ -1,6 +1,9 @@
 """Hashes of keys against the reference implementation of XXH64, and grouping against a dictionary."""
 
+import math
 from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from tests.operators.running import tuples
 
 from spillway.engine.exchange import Placing
 from spillway.errors import InputError
+from spillway.graph.key_types import KEY_TYPES
 from spillway.operators import hashing
 from spillway.operators.hashing import group_keys, key_hashes
 
@@ -68,12 +72,36 @@ def test_a_hash_is_what_spark_says() -> None:
     ] == SPARK_SAYS
 
 
-@pytest.mark.parametrize("kind", [pa.float64(), pa.uint64(), pa.bool_(), pa.large_string(), pa.date32()])
+# Taken from Spark 4.3.0: SELECT xxhash64(true), xxhash64(DATE'2026-11-18'), and so on.
+OTHERS_SAID_BY_SPARK = [
+    (pa.array([True]), -6698625589789238999),
+    (pa.array([date(2026, 11, 18)]), 7760020820629726781),
+    (pa.array([datetime(2026, 11, 18, 12, 0, 0, 1)], pa.timestamp("us")), 3998805138339873668),
+    (pa.array([Decimal("12.34")], pa.decimal128(10, 2)), -3802813071951760351),
+    (pa.array([Decimal("-12.34")], pa.decimal128(18, 2)), -1614697014534150208),
+    (pa.array([b"\xff\x00"]), 7330825074997746532),
+    (pa.array([math.nan]), -3127944061524951246),
+    (pa.array([-math.nan]), -3127944061524951246),
+    (pa.array([-0.0]), -5252525462095825812),
+    (pa.array([0.0]), -5252525462095825812),
+    (pa.array([-2.5]), -2274979855732426304),
+    (pa.array([1.5], pa.float32()), 6163473420726370430),
+    (pa.array([math.nan], pa.float32()), 2692338816207849720),
+    (pa.array([-0.0], pa.float32()), 3614696996920510707),
+]
+
+
+@pytest.mark.parametrize(("column", "said"), OTHERS_SAID_BY_SPARK, ids=lambda value: str(getattr(value, "type", "")))
+def test_the_hash_of_any_key_is_what_spark_says(column: pa.Array, said: int) -> None:
+    assert key_hashes(tuples(k=column), ["k"]).view(np.int64).item() == said
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.large_string(), pa.list_(pa.int64()), pa.float16()])
 def test_other_types_are_no_keys(kind: pa.DataType) -> None:
     batch = tuples(k=pa.array([None], kind))
     with pytest.raises(InputError) as refused:
         key_hashes(batch, ["k"])
-    assert str(refused.value) == f"Key column 'k' must be an integer or a string; it is {kind}."
+    assert str(refused.value) == f"Key column 'k' must be {KEY_TYPES}; it is {kind}."
 
 
 @pytest.mark.parametrize("tasks", [1, 4, 7])

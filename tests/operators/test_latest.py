@@ -111,7 +111,7 @@ def test_a_function_says_what_is_put_out() -> None:
     ("options", "sentence"),
     [
         ({"value": "key"}, "must be a number"),
-        ({"key": "value"}, "must be string"),
+        ({"key": "nothing"}, "column 'nothing' is wanted"),
         ({"then": lambda joined: joined}, "or neither"),
     ],
 )

@@ -67,22 +67,20 @@ def graph_of(operator: Operator, table: pa.Table, *, per_batch: int = TUPLES) ->
 
 def sliding(table: pa.Table, protect: Protection) -> SlidingAggregate:
     return SlidingAggregate(
-        "kept", key="key", key_type="int64", sums={"x": "x"}, size=timedelta(microseconds=SPAN_US), time="time",
+        "kept", key="key", sums={"x": "x"}, size=timedelta(microseconds=SPAN_US), time="time",
         rows_max=held_max(table, ["key"]), protect=protect,
     )  # fmt: skip
 
 
 def join(table: pa.Table, protect: Protection) -> WindowJoin:
     return WindowJoin(
-        "kept", key="key", key_type="int64", left=["x"], right=["x"], size=timedelta(microseconds=SPAN_US), time="time",
+        "kept", key="key", left=["x"], right=["x"], size=timedelta(microseconds=SPAN_US), time="time",
         rows_max=held_max(table, ["key", "side"]), protect=protect,
     )  # fmt: skip
 
 
 def barrier(table: pa.Table, protect: Protection) -> Barrier:
-    return Barrier(
-        "kept", key="key", key_type="int64", left=["x"], right=["x"], waiting_max=waiting_max(table), protect=protect
-    )
+    return Barrier("kept", key="key", left=["x"], right=["x"], waiting_max=waiting_max(table), protect=protect)
 
 
 def waiting_max(table: pa.Table) -> int:
@@ -202,7 +200,7 @@ def test_joins_go_on_after_losses(theta: float, seed: int, folder: Path) -> None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("protect", [Approximate(100.0), Approximate(1000.0), Checkpoint(300), Exact()])
+@pytest.mark.parametrize("protect", [Approximate(100.0), Approximate(1000.0), Exact()])
 def test_barriers_go_on_after_losses(protect: Protection, seed: int, folder: Path) -> None:
     table = events(seed)
     whole = without_losses(barrier, seed)
@@ -222,7 +220,7 @@ def test_a_barrier_forgives_no_more_than_losses_can_have_cost(folder: Path) -> N
     for first, side in zip(np.cumsum([0, *map(len, sides)]).tolist(), sides, strict=False):
         batches.append(tuples(first, key=[7] * len(side), x=[1.0] * len(side), side=side))
     operator = Barrier(
-        "kept", key="key", key_type="int64", left=["x"], right=["x"], waiting_max=3, shards=1,
+        "kept", key="key", left=["x"], right=["x"], waiting_max=3, shards=1,
         protect=Approximate(theta=4.0),
     )  # fmt: skip
     graph = Graph("g")
@@ -259,6 +257,8 @@ def damage_newest(seed: int) -> Callable[[Path], None]:
 @pytest.mark.parametrize("protect", [Approximate(1000.0), Checkpoint(200), Exact()])
 def test_damaged_backups_stop_no_run(make: Any, protect: Protection, seed: int, folder: Path) -> None:
     """A chunk taken from an older backup can make a mixture of a group; input that fits still fits."""
+    if make is barrier and isinstance(protect, Checkpoint):
+        pytest.skip("a barrier is refused under Checkpoint")
     table = events(seed)
     life = Life(graph_of(make(table, protect), table), folder, damage=damage_newest(seed))
     life.go(seed, losses=0.4)

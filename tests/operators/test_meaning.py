@@ -31,7 +31,12 @@ KEPT_ELSEWHERE = {
     "shards": "counted by the graph, which adds them: see meaning_of",
 }
 NOT_FELT_BY_STATE: dict[type[Operator], dict[str, str]] = {
-    sw.operators.Count: {"count_as": "the name of an output column"},
+    sw.operators.Count: {
+        "count_as": "the name of an output column",
+        "bounds": "columns that are put out",
+        "final": "when counts are put out",
+        "late": "what becomes of tuples that are not counted",
+    },
     sw.operators.CountMin: {"largest": "asked for at a recovery, for what is lost then"},
     sw.operators.hitters.LocalSketch: {"largest": "as for CountMin; where candidates depend on it, so does least"},
     sw.operators.LatestJoin: {
@@ -39,7 +44,10 @@ NOT_FELT_BY_STATE: dict[type[Operator], dict[str, str]] = {
         "then": "a function of what is put out",
         "schema": "of what is put out",
     },
+    sw.operators.LeastSquares: {"keep": "columns that are put out"},
     sw.operators.SlidingAggregate: {"every": "when a key speaks"},
+    sw.operators.WindowJoin: {"unit_rows": "how much of a window a backup holds at a time"},
+    sw.operators.SharedWindowJoin: {"unit_rows": "how much of a window a backup holds at a time"},
     sw.operators.regression.LocalModel: {"every": "how often the model is put out"},
     sw.operators.hitters.MergeSketches: dict.fromkeys(
         ("key", "value", "phi", "rows", "width"), "only the number of a window is carried over, never what was in it"
@@ -59,7 +67,7 @@ GIVEN: dict[type[Operator], Given] = {
     sw.operators.Count: Given(
         first={"key": "k"},
         other={
-            "key": "k2", "value": "v", "metric": "l1", "window": HOPPING, "key_type": "int64", "dtype": "float64",
+            "key": "k2", "value": "v", "metric": "l1", "window": HOPPING,
         },
     ),
     sw.operators.CountMin: Given(
@@ -72,25 +80,36 @@ GIVEN: dict[type[Operator], Given] = {
     ),
     sw.operators.hitters.MergeSketches: Given(first={"key": "k", "value": "v", "phi": 100}, other={}),
     sw.operators.LatestJoin: Given(
-        first={"key": "k", "value": "v"}, other={"key": "k2", "value": "v2", "key_type": "int64"}
+        first={"key": "k", "value": "v"}, other={"key": "k2", "value": "v2"}
     ),
     sw.operators.SlidingAggregate: Given(
         first={"key": "k", "sums": {"a": "v"}, "size": MINUTE, "time": "at"},
-        other={"key": "k2", "sums": {"a": ("v", "w")}, "size": HOUR, "time": "at2", "rows_max": 5, "key_type": "int64"},
+        other={"key": "k2", "sums": {"a": ("v", "w")}, "size": HOUR, "time": "at2", "rows_max": 5},
     ),
     sw.operators.SignalFilter: Given(
         first={"value": "v", "coefficients": [1.0, 2.0]},
-        other={"value": "v2", "coefficients": [1.0, 3.0], "key": "k", "key_type": "string"},
+        other={"value": "v2", "coefficients": [1.0, 3.0], "key": "k"},
     ),
     sw.operators.WindowJoin: Given(
         first={"key": "k", "left": ["a"], "right": ["b"], "size": MINUTE, "time": "at"},
         other={
-            "key": "k2", "left": ["c"], "right": ["c"], "size": HOUR, "time": "at2", "rows_max": 5, "key_type": "int64",
+            "key": "k2", "left": ["c"], "right": ["c"], "size": HOUR, "time": "at2", "rows_max": 5,
         },
+    ),
+    sw.operators.SharedWindowJoin: Given(
+        first={"on": "k", "left": ["a"], "right": ["b"], "size": MINUTE, "time": "at"},
+        other={"on": "k2", "left": ["c"], "right": ["c"], "size": HOUR, "time": "at2", "rows_max": 5},
     ),
     sw.operators.Barrier: Given(
         first={"key": "k", "left": ["a"], "right": ["b"]},
-        other={"key": "k2", "left": ["c"], "right": ["c"], "waiting_max": 5, "key_type": "int64"},
+        other={"key": "k2", "left": ["c"], "right": ["c"], "waiting_max": 5},
+    ),
+    sw.operators.LeastSquares: Given(
+        first={"features": ["a", "b"], "target": "t"},
+        other={
+            "features": ["a", "c"], "target": "u", "forgetting": 0.9, "ridge": 2.0, "every": 3,
+            "window": sw.Decaying(),
+        },
     ),
     sw.operators.ripple_join.RippleJoin: Given(first={"key": "k"}, other={"key": "k2", "rate": 0.5, "seed": 2}),
     sw.operators.ripple_join.SumEstimates: Given(first={}, other={}),
@@ -190,7 +209,7 @@ def test_parameters_add_to_those_of_the_base_class() -> None:
         "class": "Limited",
         "version": "1",
         "key": "'k'",
-        "state": "'counts HashTable(string,int64,max)'",
+        "state": "'counts HashTable(int64,int64,max)'",
         "value": "'v'",
         "limit": "5",
     }

@@ -246,7 +246,7 @@ class TestPipelines:
     ) -> dict[int, int]:
         """How often each number of occurrences was reached by some word."""
         by_word = sw.operators.Count("by-word", key="word", protect=sw.Exact())
-        by_count = sw.operators.Count("by-count", key="count", key_type="int64", count_as="words", protect=sw.Exact())
+        by_count = sw.operators.Count("by-count", key="count", count_as="words", protect=sw.Exact())
         out = through(
             by_word,
             sw.operators.Select("only", "count"),

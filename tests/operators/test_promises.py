@@ -113,7 +113,7 @@ def test_what_lies_between_two_counts_matters(between: sw.Operator, expected: fl
 
 
 def test_a_key_or_a_window_that_is_off_takes_the_promise() -> None:
-    by_count = sw.operators.Count("b", key="count", key_type="int64", count_as="times", protect=A)
+    by_count = sw.operators.Count("b", key="count", count_as="times", protect=A)
     assert factor(count("a"), by_count, of_last="b") is None
     by_time = count("b", window=sw.Hopping(time="count", length=10))
     assert factor(count("a"), by_time, of_last="b") is None

@@ -72,7 +72,7 @@ def test_in_a_run_and_with_other_columns() -> None:
         tuples(0, who=["a", "b"], x=[1, 10], more=[7, 8]),
         tuples(2, who=["b", "a", "a"], x=[20, 2, 3], more=[9, 6, 5]),
     ]
-    operator = SignalFilter("f", value="x", coefficients=[0.5, 0.5], key="who", key_type="string")
+    operator = SignalFilter("f", value="x", coefficients=[0.5, 0.5], key="who")
     found = through(operator, batches=batches).sort_by("seq")
     assert found.to_pydict() == {
         "seq": [0, 1, 2, 3, 4],

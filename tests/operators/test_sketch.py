@@ -205,7 +205,6 @@ BATCH = tuples(src=["a"], dst=[1], bytes=[1], f=[1.0])
         ({"metric": "keys"}, "Matrix: metric must be one of l1, l2, max; got 'keys'."),
         ({"key": "ip"}, "Operator 'c': column 'ip' is wanted on port 'in'; it gets seq, src, dst, bytes, f."),
         ({"value": "f"}, "Operator 'c': column 'f' must be int64; it is double."),
-        ({"key": "f"}, "Operator 'c': key column 'f' must be an integer or a string; it is double."),
         ({"value": "seq"}, "Operator 'c': output 'out' has 2 columns named 'seq'; name them apart."),
     ],
 )

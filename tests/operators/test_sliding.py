@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.operators.running import graph_of, through, tuples
 
+from spillway.engine.kernels import kernel
 from spillway.errors import GraphError, InputError
 from spillway.graph import Nothing
 from spillway.operators.sliding import SlidingAggregate
@@ -90,8 +91,9 @@ def test_states_tell_keys_with_equal_futures() -> None:
     operator = SlidingAggregate("sums", key="symbol", sums={"volume": "volume"}, size=2, every=2, protect=Nothing())
     from spillway.inject.single_operator import SingleOperator
 
-    schemas = graph_of(operator, batches=[trades(1)]).checked().output_schemas("sums")
-    one, other = SingleOperator(operator, schemas), SingleOperator(operator, schemas)
+    checked = graph_of(operator, batches=[trades(1)]).checked()
+    resolved, schemas = kernel(checked.operators["sums"]), checked.output_schemas("sums")
+    one, other = SingleOperator(resolved, schemas), SingleOperator(resolved, schemas)
     try:
         one.apply({"in": tuples(symbol=["a", "a", "a", "a", "b"], volume=[9, 9, 1, 2, 5])})
         other.apply({"in": tuples(symbol=["a", "a", "b"], volume=[1, 2, 6])})
@@ -114,7 +116,7 @@ def test_states_tell_keys_with_equal_futures() -> None:
         ({"size": SECOND}, "wants the name of a time column"),
         ({"sums": {"x": "symbol"}}, "must be a number"),
         ({"sums": {"x": "nothing"}}, "column 'nothing' is wanted"),
-        ({"key": "volume"}, "must be string"),
+        ({"key": "nothing"}, "column 'nothing' is wanted"),
         ({"size": SECOND, "time": "symbol"}, "must be a timestamp"),
     ],
 )

@@ -3,14 +3,17 @@
 import re
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spillway.protocols import failover
-from spillway.protocols.failover import NOBODY, Claim, Claimed, Failover, FailoverError, Looked, Rule, State
+from spillway.protocols.failover import Claim, Claimed, Failover, FailoverError, Looked, Rule, State
+from spillway.protocols.seating import NOBODY, AwayRule, Seated, who_goes
 from spillway.soak import failover_world
-from spillway.soak.failover_world import FailoverWorld, walk, walk_some
+from spillway.soak.failover_walks import walk, walk_some
+from spillway.soak.failover_world import FailoverWorld
 
 ROOT = Path(__file__).parents[2]
 RULE = Rule(detection_s=2.0)
@@ -59,6 +62,53 @@ def test_who_is_not_ready_waits_for_one_that_is_for_ever_or_as_long_as_was_said(
         machine.handle(looked(0, "b", 1, now_s=0.0, ready=False))
         assert machine.handle(looked(0, "b", 1, now_s=7.9, ready=False)) is None
         assert (machine.handle(looked(0, "b", 1, now_s=8.0, ready=False)) is None) == (claims_at_s is None)
+
+
+def test_who_was_let_go_claims_nothing_however_long_nobody_is_heard() -> None:
+    for rule in (RULE, Rule(detection_s=2.0, patience=3.0)):
+        machine = Failover("a", rule)
+        asked = [machine.handle(replace(looked(0, "b", 1, now_s=now_s), let_go=True)) for now_s in (0.0, 99.0)]
+        assert asked == [None, None]
+        assert machine.handle(looked(1, "b", 1, now_s=100.0)) is None  # it has returned, and listens from now on
+        assert machine.handle(looked(1, "b", 1, now_s=102.0)) == Claim(epoch=2)
+
+
+def test_who_is_active_stays_so_in_an_entry_that_another_has_added() -> None:
+    machine = Failover("a", RULE)
+    machine.handle(looked(NOBODY, now_s=0.0))
+    machine.handle(Claimed(epoch=0, won=True))
+    assert machine.handle(looked(1, "a", 3, now_s=1.0)) is None  # in which somebody was let go
+    assert (machine.state, machine.epoch) == (State.ACTIVE, 1)
+
+
+@pytest.mark.parametrize(
+    ("seated", "absent_s", "full", "either", "goes"),
+    [
+        (Seated(epoch=3, replica="a"), {"b": 61.0}, False, False, "b"),
+        (Seated(epoch=3, replica="a"), {"b": 59.0}, False, False, ""),
+        (Seated(epoch=3, replica="a"), {"b": 5.0}, True, False, "b"),
+        (Seated(epoch=3, replica="a"), {"b": 5.0, "c": 7.0}, True, False, "c"),  # one at a time, the longest first
+        (Seated(epoch=3, replica="a", away=frozenset("b")), {"b": 99.0}, True, False, ""),
+        (Seated(epoch=3, replica="a", returning=frozenset("b")), {"b": 99.0}, True, False, "b"),  # again
+        (Seated(epoch=3, replica="a"), {"a": 99.0}, True, False, ""),  # others will take over from it
+        (Seated(epoch=3, replica="a"), {"a": 2.0, "b": 99.0}, True, False, ""),  # c may not have what is needed
+        (Seated(), {"b": 99.0}, True, False, ""),  # nobody is active yet
+        (Seated(), {"b": 99.0}, True, True, "b"),
+        (Seated(away=frozenset("c")), {"b": 99.0, "a": 2.0}, True, True, ""),
+    ],
+)
+def test_who_is_let_go(seated: Seated, absent_s: dict[str, float], full: bool, either: bool, goes: str) -> None:
+    rule = AwayRule(away_s=60.0, full_s=3.0, either=either)
+    assert who_goes(seated, ("a", "b", "c"), absent_s=absent_s, full=full, rule=rule) == goes
+
+
+def test_nobody_is_active_who_was_let_go() -> None:
+    seated = Seated(epoch=0, replica="a").let_go("b")
+    assert (seated.away, seated.missing, seated.epoch) == ({"b"}, {"b"}, 1)
+    assert seated.returns("b").missing == {"b"} and not seated.returns("b").returned("b").missing
+    for impossible in (lambda: seated.let_go("a"), lambda: seated.claimed("b"), lambda: seated.returned("b")):
+        with pytest.raises(AssertionError):
+            impossible()
 
 
 def test_one_that_is_started_again_and_was_active_claims_another_epoch() -> None:
@@ -123,6 +173,7 @@ def test_all_interleavings_of_two_replicas(by_position: bool) -> None:
 def test_walks() -> None:
     worlds = [walk(seed) for seed in range(500)]
     assert sum(world.failovers for world in worlds) > 300 and sum(world.lost for world in worlds)
+    assert sum(world.let_go for world in worlds) > 100
 
 
 def _believes_it_won(machine: Failover, event: failover.Event) -> Claim | None:
@@ -139,6 +190,10 @@ def _takes_over_what_it_has_not(machine: Failover, event: failover.Event) -> Cla
     return original(machine, event)
 
 
+def _forgets_that_it_was_let_go(machine: Failover, event: failover.Event) -> Claim | None:
+    return original(machine, replace(event, let_go=False) if isinstance(event, Looked) else event)
+
+
 original = Failover.handle
 
 
@@ -148,6 +203,7 @@ original = Failover.handle
         (_believes_it_won, "two replicas are active in one epoch|is active in an epoch of"),
         (_never_claims, "nothing moves"),
         (_takes_over_what_it_has_not, "nothing moves"),
+        (_forgets_that_it_was_let_go, "was let go, and is active"),
     ],
 )
 def test_a_broken_machine_is_found(
@@ -156,3 +212,13 @@ def test_a_broken_machine_is_found(
     monkeypatch.setattr(failover_world.Failover, "handle", mutant)
     broken = walk_some(range(200)).broken
     assert any(re.search(found, story) for story in broken.values())
+
+
+def test_letting_go_while_nobody_is_heard_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anybody(seated: Seated, *_: object, absent_s: dict[str, float], **__: object) -> str:
+        left = [one for one in absent_s if one not in seated.away and one != seated.replica]
+        return left[0] if left and seated.replica else ""
+
+    monkeypatch.setattr(failover_world, "who_goes", anybody)
+    broken = walk_some(range(600)).broken
+    assert any("nothing moves" in story for story in broken.values())

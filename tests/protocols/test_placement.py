@@ -177,6 +177,32 @@ def test_a_driver_that_comes_later_goes_on_from_the_table() -> None:
     assert after(again, "a b", now_s=4.0) == Decision()
 
 
+def test_replicas_keep_off_each_others_hosts_where_there_are_enough() -> None:
+    first, second = Placement(TWO), Placement(TWO)
+    first.apart([], to_come=1)
+    assert after(first, "a b c", now_s=0.0) == Decision(settled=True)
+    assert at(first) == "a0 b0 a0 b0", "the third host is left to the other"
+    second.apart("ab")
+    assert after(second, "a b c", now_s=0.0) == Decision(settled=True)
+    assert at(second) == "c0 c0 c0 c0"
+    # Its host is lost, and no other is free: better there than nowhere, and it is said.
+    assert after(second, "a b", now_s=1.0) == Decision(wait_until_s=11.0)
+    decision = after(second, "a b", now_s=11.0)
+    assert decision.crowded and decision.go and at(second) == "a1 b1 a1 b1"
+    # A host comes that nobody else has: all memory is handed over to it, for there is no other.
+    decision = after(second, "a b d", now_s=12.0)
+    assert [(move.to.host, move.why) for move in decision.hand_overs] == [("d", Why.APART)] * 4
+    for move in decision.hand_overs:
+        second.handed_over(move)
+    assert after(second, "a b d", now_s=13.0) == Decision() and at(second) == "d2 d2 d2 d2"
+
+
+def test_replicas_on_one_host_run_all_the_same() -> None:
+    placement = Placement(TWO)
+    placement.apart("a")
+    assert after(placement, "a", now_s=0.0) == Decision(settled=True, crowded=True)
+
+
 def test_no_history_breaks_a_rule() -> None:
     lived = [histories.live(seed) for seed in range(1_500)]
     # And in them everything has happened.
@@ -207,6 +233,7 @@ def _at_once(self: Placement, shard: tuple[str, int], host: str, *, why: Why) ->
         (Placement, "_next", _same_epoch),
         (Placement, "_proposed", _at_once),
         (Placement, "_settle", lambda self: None),
+        (Placement, "free", property(lambda self: self.living)),
     ],
 )
 def test_a_broken_placement_is_found_out(

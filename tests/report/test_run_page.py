@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,12 @@ from tests.report.test_page import Elements
 from spillway.errors import RunError
 from spillway.files.log import log_bytes, read_log
 from spillway.records import reading
+from spillway.records.events import Event, EventLog, event
+from spillway.records.failed_over import FailedOver
+from spillway.records.let_go import LetGo
 from spillway.records.progress import ShardProgress
+from spillway.records.rejoined import Rejoined
+from spillway.records.restarted import Restarted
 from spillway.records.rundir import RunDirectory
 from spillway.records.times import Work, in_one_process
 from spillway.report.pages import report_page
@@ -24,6 +30,44 @@ def recorded(path: Path, rows: list[ShardProgress]) -> Path:
     directory.add(rows)
     directory.close("finished")
     return path
+
+
+def happened() -> list[Event]:
+    """What a replica, which also writes what another group reads, has seen in an hour."""
+    active = FailedOver(
+        job="match", replica="match-1", epoch=0, before="", silent_s=0.0, lost_tuples=0, time_s=1_700_000_000.0
+    )
+    over = replace(active, epoch=1, before="match-0", silent_s=1.25, lost_tuples=4_321, time_s=1_700_000_060.0)
+    let_go = LetGo(
+        job="last", replica="last-0", by="match-1", absent_s=600, full=False, epoch=3, time_s=1_700_000_900.0
+    )
+    restarted = Restarted(job="match-1", committed=41, why="a worker died", waited_s=0.5, time_s=1_700_001_800.0)
+    rejoined = Rejoined(
+        job="match",
+        replica="match-1",
+        start="peer",
+        peer="match-0",
+        committed=41,
+        behind=77,
+        let_go=False,
+        time_s=1_700_001_801.0,
+    )
+    return [event(active), event(over), event(let_go), event(restarted, group="match"), event(rejoined)]
+
+
+def test_what_happened_to_a_replica_is_written_once_and_told(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run", [progress(batch=0)])
+    log = EventLog(path)
+    for count in range(1, 6):
+        log.write(happened()[:count])  # whoever looks after jobs gives all of them, again and again
+    log.close()
+    assert reading.read_events(path) == happened()
+    said = words(report_page(path))
+    assert "This replica took over once, from one that was silent for up to 1.25 s; 4,321 tuples were not sent" in said
+    assert "2023-11-14 22:14:20 match-1 took over match-0 1 1.25 4,321" in said
+    assert "last-0 was let go match-1 3 600.00" in said and "match-1 rejoined match-0 77" in said
+    assert "It failed and was started again once." in said
+    assert "Replicas" not in words(report_page(recorded(tmp_path / "calm", [progress(batch=0)])))
 
 
 def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
@@ -84,6 +128,12 @@ def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
 def test_what_a_failure_cost_at_most(tmp_path: Path, values: dict[str, object], said: str) -> None:
     rows = [progress(batch=0, numbers=100), progress(batch=1, recovered=True, recovered_from=0, **values)]
     assert f"count 0 1 batch 0 {said} 0" in words(report_page(recorded(tmp_path / "run", rows)))
+
+
+def test_tuples_that_were_put_aside_are_told_where_there_are_any(tmp_path: Path) -> None:
+    told = words(report_page(recorded(tmp_path / "some", [progress(batch=0, late=41), progress(batch=1, ahead=7)])))
+    assert "Late tuples Ahead of time" in told and "41 7" in told
+    assert "Late tuples" not in words(report_page(recorded(tmp_path / "none", [progress(batch=0)])))
 
 
 def test_without_the_record_of_the_batch_before_no_total_is_known(tmp_path: Path) -> None:

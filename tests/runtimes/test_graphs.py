@@ -62,7 +62,7 @@ def test_stateless_operators_keep_what_they_should(run_graph: RunGraph) -> None:
 @pytest.mark.parametrize("key", ["user", "item"])
 def test_counts_are_exact_without_failures(run_graph: RunGraph, key: str, protect: sw.Protection) -> None:
     graph = sw.Graph("counts", shards=3)
-    count = sw.operators.Count("count", key=key, key_type="string" if key == "user" else "int64", protect=protect)
+    count = sw.operators.Count("count", key=key, protect=protect)
     graph.sink("out", graph.add(count, graph.source("sales", sales())), sw.Memory())
     out = run_graph(graph)["out"].to_pylist()
     newest = {row[key]: row["count"] for row in sorted(out, key=lambda row: row["seq"])}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillway.san import Exponential, Net, where
-from spillway.san.bounds import enabling
+from spillway.san.bounds import enabling, paired
+from spillway.san.derived import Derived
 from spillway.san.expressions import BINARY, UNARY, Binary, Constant, Expression, Tokens, Unary
 from spillway.san.programs import DEPTH_MAX, Programs, evaluate
 
@@ -87,6 +88,32 @@ def test_plain_comparisons_need_no_program() -> None:
     assert bounds["b"][0] == 2
     assert bounds["c"] == (0, 1)
     assert [str(part) for part in rest] == ["~((b == 9))"]
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.sampled_from([0, 2, 2.5, 7]), st.booleans())
+def test_what_two_places_hold_together_needs_no_program(a: int, b: int, most: float, strictly: bool) -> None:
+    net = Net("net")
+    one, other, _ = (net.place(name) for name in PLACES)
+    predicate = (one + other < most) if strictly else (one + other <= most)
+    pair = paired(predicate)
+    assert pair is not None
+    assert pair[:2] == ("a", "b")
+    assert (a + b <= pair[2]) == bool(predicate.value({"a": a, "b": b}))
+    assert paired(one + 1 < other) is None
+
+
+@given(EXPRESSIONS, MARKINGS, st.frozensets(st.sampled_from(PLACES)))
+def test_derived_places_say_what_the_expression_says(
+    expression: Expression, marking: dict[str, int], rare: frozenset[str]
+) -> None:
+    derived = Derived(rare=rare, places={name: i for i, name in enumerate(PLACES)})
+    within = derived.within(expression)
+    held = {name: each.of.value(marking) for name, each in derived.found.items()}
+    assert same(within.value({**marking, **held}), expression.value(marking))
+    for name, each in derived.found.items():
+        assert set(each.of.places()) <= rare
+        assert held[name] == int(held[name])
+        assert held[name] >= 0 or not derived.never_negative(name)
 
 
 def test_expressions_print_as_they_are_written() -> None:

@@ -21,8 +21,9 @@ from tests.spark_archive import java_options
 
 import spillway as sw
 from spillway.engine.job_logs import LogStep
+from spillway.soak.host_graph import outputs
 from spillway.soak.host_holds import HOLDS, Holding
-from spillway.soak.kill_graph import PROTECTED, kill_graph, undisturbed, written
+from spillway.soak.kill_graph import PROTECTED, SCHEMA, kill_graph, tuples, undisturbed, written
 from spillway.soak.kill_world import compared
 from spillway.soak.kills import Stop, Stops
 from spillway.spark import session
@@ -33,6 +34,7 @@ from spillway.spark.settings import query_settings, wait_for_hosts
 
 STOP: dict[str, Any] = {"step": LogStep.APPENDED, "place": "echo.out", "batch": 2}
 """Where the middle one of the jobs waits."""
+REPLICAS = {"first-0": "counts", "first-1": "counts", "second-0": "levels", "second-1": "levels"}
 SHARDS = 3
 ROWS = "shard int, at string"
 NUMBERS = pa.schema([pa.field("seq", pa.int64(), nullable=False), ("number", pa.int64())])
@@ -123,7 +125,7 @@ class Asked:
         """What a run says that would begin in a session whose tasks may be run twice at once."""
         graph = sw.Graph("speculating")
         numbers = graph.source("numbers", sw.Generator(make=_numbers, schema=NUMBERS, pieces=1))
-        count = sw.operators.Count("count", key="number", key_type="int64", protect=sw.Nothing())
+        count = sw.operators.Count("count", key="number", protect=sw.Nothing())
         graph.sink("out", graph.add(count, numbers), sw.Memory())
         settings = self._spark.sparkContext._jsc.sc().conf()  # type: ignore[attr-defined]
         settings.set("spark.speculation", "true")
@@ -160,6 +162,43 @@ class Asked:
         differs = list(compared(written(Path(folder) / "out"), wanted))
         return {"rewound": rewound, "restarted": restarted, "differs": differs}
 
+    def begin_groups(self, folder: str) -> None:
+        """Start two groups, one reading from the other; both replicas of the first wait in a batch."""
+        place = Path(folder)
+        holding = Holding(folder=place / HOLDS, holds=())
+        holding.folder.mkdir(parents=True)
+        stops = Stops(holding, [Stop(step=LogStep.APPENDED, place="counts.out", batch=2)] * 2)
+        self._jobs = sw.run_jobs(
+            groups_graph(place / "out"),
+            self._spark,
+            backups=place / "backups",
+            checkpoint=place / "checkpoint",
+            observe_logs=stops.in_log,
+        )
+
+    def owners(self) -> dict[str, str]:
+        """The host that each replica has its shard on; those that have begun a batch."""
+        assert self._jobs is not None
+        found = {}
+        for name, operator in REPLICAS.items():
+            run = self._jobs.job(name)
+            host = "" if run is None else run.owner(operator, 0)
+            found |= {name: host} if host else {}
+        return found
+
+    def end_groups(self, folder: str) -> dict[str, Any]:
+        """Wait for the groups; what became of them, and whether what they put out is that of an undisturbed run."""
+        assert self._jobs is not None
+        place = Path(folder)
+        with self._jobs as run:
+            run.wait()
+            moved = [name for name in REPLICAS if (job := run.job(name)) is not None and job.moves()]
+            told = run.troubles()
+        with sw.LocalRun(groups_graph(place / "one", grouped=False), backups=str(place / "backups-of-one")) as one:
+            one.run()
+        same = outputs(place / "out", ("levels",)) == outputs(place / "one", ("levels",))
+        return {"moved": moved, "same": same, "told": told}
+
     def leaves_frames_alone(self) -> bool:
         frame = self._spark.range(0, 3, 1, 3)
         return self._pins.pinned(frame, [None] * 3) is frame
@@ -169,6 +208,19 @@ class Asked:
         wait_for_hosts(self._spark, seconds=0.1)
         frame = self._spark.range(0, 12, 1, len(places))
         return [row.id for row in self._pins.pinned(frame, places).collect()]
+
+
+def groups_graph(out: Path, *, grouped: bool = True) -> sw.Graph:
+    """A group that reads from a group; or as one job."""
+    graph = sw.Graph("groups", shards=1)
+    source = graph.source("tuples", sw.Generator(make=tuples, schema=SCHEMA, pieces=8))
+    count = sw.operators.Count("counts", key="k", protect=sw.Exact())
+    levels = sw.operators.Count("levels", key="count", count_as="times", protect=sw.Exact())
+    graph.sink("out", graph.add(levels, graph.add(count, source)), sw.Parquet(str(out / "levels")))
+    if grouped:
+        graph.job("first", ["counts"], protect=sw.Group())
+        graph.job("second", ["levels"], protect=sw.Group())
+    return graph
 
 
 def _numbers(piece: int) -> pa.RecordBatch:

@@ -49,9 +49,7 @@ def count(source: Any) -> sw.Graph:
     graph = sw.Graph("adding", shards=2)
     tuples = graph.add(Count("first", key="word", protect=sw.Approximate(theta=9)), graph.source("in", source))
     seen = graph.add(Where("seen", sw.field("count") > 3), tuples)
-    often = graph.add(
-        Count("second", key="count", count_as="keys", key_type="int64", protect=sw.Checkpoint(every=900)), seen
-    )
+    often = graph.add(Count("second", key="count", count_as="keys", protect=sw.Checkpoint(every=900)), seen)
     graph.sink("tuples", tuples, sw.Memory())
     graph.sink("often", often, sw.Memory())
     return graph

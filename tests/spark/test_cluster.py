@@ -153,6 +153,26 @@ def test_jobs_on_several_hosts_of_which_one_is_lost(driver: Driver, cluster: Clu
     assert ended["rewound"], "none of them had lost anything"
 
 
+def test_a_host_with_a_replica_of_each_of_two_groups_is_lost(driver: Driver, cluster: Cluster, tmp_path: Path) -> None:
+    driver.ask("hosts", count=3)
+    driver.ask("begin_groups", folder=str(tmp_path))
+    holding = Holding(folder=tmp_path / HOLDS, holds=())
+    begun = waited_for(lambda: holding.held(1) is not None and len(driver.ask("owners")) == 4, seconds_max=240)
+    assert begun, "five queries start one after the other"
+    owners = driver.ask("owners")
+    hosts = {group: {owners[f"{group}-0"], owners[f"{group}-1"]} for group in ("first", "second")}
+    assert all(len(apart) == 2 for apart in hosts.values()), "replicas of a group are on different hosts"
+    (lost, *_) = sorted(hosts["first"] & hosts["second"])
+    cluster.kill_worker(HOSTS.index(lost))
+    cluster.wipe_memory(HOSTS.index(lost))
+    cluster.start_worker(HOSTS.index(lost))
+    for replica in (0, 1):
+        holding.let_go(replica)
+    ended = driver.ask("end_groups", folder=str(tmp_path))
+    assert ended["same"], ended["told"]
+    assert {name for name, host in owners.items() if host == lost} <= {*ended["moved"]}, "none of them lost anything"
+
+
 def test_nothing_listens_beyond_this_machine(cluster: Cluster, driver: Driver) -> None:
     driver.ask("hosts", count=3)
     ours = {inode for index in range(3) for pid in cluster.processes(index) for inode in sockets_of(pid)}

@@ -17,6 +17,8 @@ import pytest
 from tests.conftest import in_order, memory_sinks
 from tests.local.test_jobs import PIECES, as_one, dropping, feed, fork, line, loop
 from tests.local.test_losses import Average, Highest
+from tests.local.test_replicas import from_peers
+from tests.waiting import waited_for
 
 import spillway as sw
 from spillway.engine.job_logs import LogStep
@@ -25,6 +27,8 @@ from spillway.errors import GraphError, RunError
 from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.graph.nodes import Exit
+from spillway.spark.job_places import JobPlaces
+from spillway.spark.rejoining import Rejoining
 from spillway.state.folders import started
 
 pytestmark = pytest.mark.spark
@@ -158,3 +162,48 @@ def test_a_job_that_another_driver_runs_is_refused_and_left_alone(spark: Any, tm
 def test_a_job_that_is_not_there_is_refused(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="has jobs line, middle, last; there is no 'first'"):
         sw.run_jobs(line(), spark, **places(tmp_path), only="first")
+
+
+def test_a_replica_that_comes_late_starts_from_the_memory_of_its_peer(spark: Any, tmp_path: Path) -> None:
+    """It keeps no backups and reads nothing of what was before, and the peer is gone afterwards."""
+    drawn = to_files(from_peers(), tmp_path)
+    early = ["match-0", "line", "match-out"]
+    with sw.run_jobs(drawn, spark, **places(tmp_path), only=early) as run:
+        assert waited_for(lambda: run.committed()["match-0"] >= 3, seconds_max=120)
+        run.stop()
+        came = run.committed()["match-0"]
+    late = ["match-1", "line", "match-out"]
+    with sw.run_jobs(drawn, spark, **places(tmp_path), only=late) as run:
+        run.wait()
+        (rejoined,) = run.rejoined()
+    assert (rejoined.start, rejoined.peer, rejoined.committed, rejoined.behind) == ("peer", "match-0", -1, came)
+    assert rejoined.told() in run.troubles() and came >= 3
+    wanted = {sink: table.to_pylist() for sink, table in as_one(from_peers).items()}
+    assert {sink: written(tmp_path, sink).to_pylist() for sink in wanted} == wanted
+
+
+def test_a_replica_that_was_killed_on_its_way_to_a_peer_is_where_it_was(tmp_path: Path) -> None:
+    graphs = from_peers().divided()
+    place = JobPlaces("line", checkpoint=str(tmp_path / "checkpoint"), state=tmp_path / "state")
+    for replica, batches in [("match-0", range(3)), ("match-1", range(9))]:
+        for log in ("offsets", "commits"):
+            folder = place.checkpoint(replica) / log
+            folder.mkdir(parents=True)
+            for batch in batches:
+                (folder / str(batch)).write_text(f"{replica} {batch}")
+    rejoining = Rejoining(graphs, place, backups=None, one_machine=True, note=print)
+    rejoining._go_on("match-0", "match-1", 8)
+    own = place.checkpoint("match-0")
+    assert place.committed("match-0") == 8
+    assert [(own / "offsets" / str(batch)).read_text() for batch in (7, 8)] == ["match-1 7", "match-1 8"]
+    (own / "spillway" / "moving.json").write_text('{"from": 2}')  # as if it had been killed before the end
+    rejoining._restore("match-0")
+    rejoining._restore("match-0")
+    assert place.committed("match-0") == 2
+    assert sorted(path.name for path in (own / "offsets").iterdir()) == ["0", "1", "2"]
+
+
+def test_on_a_cluster_no_replica_starts_from_another(tmp_path: Path) -> None:
+    place = JobPlaces("line", checkpoint=str(tmp_path / "checkpoint"), state=tmp_path / "state")
+    with pytest.raises(GraphError, match=r"on a cluster the memory of a replica is with many hosts"):
+        Rejoining(from_peers().divided(), place, backups=None, one_machine=False, note=print)

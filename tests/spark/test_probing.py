@@ -1,13 +1,15 @@
 """What hosts answer about backups, judged without a cluster: tests/spark/test_cluster.py has one."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from spillway.clock import ManualClock
 from spillway.errors import RunError
 from spillway.files.folders import LocalFolder
-from spillway.spark import probing
+from spillway.spark import asking, probing
 from spillway.spark.hosts import hosts_seen
 from spillway.spark.probing import Seen, _Answer, _answer, _judged, _Shared, check_seen, probe
 
@@ -121,3 +123,34 @@ def test_backups_that_the_driver_cannot_write_are_refused(spark: Any, tmp_path: 
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match=r"The driver cannot write into the backups folder .*/file/b \(File exists"):
         probe(spark, backups=str(tmp_path / "file" / "b"))
+
+
+class _Busy:
+    """Answers for the wanted host only in a later round, as if others took its tasks until then."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def __call__(self, spark: Any, hosts: list[str], ask: Any, seconds_max: float) -> tuple[list[tuple[str, Any]], str]:
+        self.rounds -= 1
+        return [("other" if self.rounds else hosts[0], "answer")], ""
+
+
+def ask_busy(monkeypatch: pytest.MonkeyPatch, busy: _Busy, *, seen: set[str]) -> asking.Answers:
+    clock = ManualClock()
+    monkeypatch.setattr(asking, "_asked", busy)
+    monkeypatch.setattr(asking, "hosts_seen", lambda context: frozenset(seen))
+    spark: Any = SimpleNamespace(sparkContext=None)
+    return asking.ask_hosts(spark, ["h"], lambda host: None, seconds_max=5.0, clock=clock, pause=clock.advance)
+
+
+def test_a_host_whose_tasks_others_take_is_asked_as_long_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ask_busy(monkeypatch, _Busy(20), seen={"h"}).of == {"h": "answer"}
+    late = ask_busy(monkeypatch, _Busy(1_000), seen={"h"})
+    assert late.of == {} and late.silent.startswith("did not answer within 5 s.")
+
+
+def test_a_host_that_is_gone_is_asked_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = _Busy(1_000)
+    gone = ask_busy(monkeypatch, busy, seen={"other"})
+    assert gone.silent.startswith("did not answer in 4 attempts.") and busy.rounds == 996

@@ -64,7 +64,23 @@ def test_a_users_own_kind_is_told_in_one_sentence() -> None:
     own = type("InputError", (SpillwayError,), {})  # not the one of that name that the driver knows
     found = as_ours(Exception(printed(own("no such luck"))), "Spark stopped the run")
     assert type(found) is RunError
-    assert str(found).startswith("Spark stopped the run: ") and str(found).endswith("InputError: no such luck")
+    assert str(found).startswith("Spark stopped the run: ") and "InputError: no such luck, at line " in str(found)
+    assert str(found).endswith(f"of {__file__}, in printed")
+
+
+def test_of_an_operators_own_error_the_operator_and_the_line_are_told() -> None:
+    try:
+        try:
+            raise ZeroDivisionError("too far\nand further")
+        except ZeroDivisionError as error:
+            error.add_note("Operator 'divide' raised ZeroDivisionError: too far, at line 3 of g.py, in f.")
+            raise
+    except ZeroDivisionError:
+        text = traceback.format_exc()
+    found = as_ours(Exception(text), "Spark stopped the run")
+    assert str(found) == (
+        "Spark stopped the run: operator 'divide' raised ZeroDivisionError: too far, at line 3 of g.py, in f."
+    )
 
 
 class Thrown:

@@ -25,7 +25,7 @@ def counted(pieces: int) -> sw.Graph:
     source = graph.source("in", sw.Generator(make=make, schema=SCHEMA, pieces=pieces))
     graph.sink(
         "out",
-        graph.add(sw.operators.Count("count", key="key", key_type="int64", protect=sw.Exact()), source),
+        graph.add(sw.operators.Count("count", key="key", protect=sw.Exact()), source),
         sw.Memory(),
     )
     return graph

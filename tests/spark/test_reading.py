@@ -56,7 +56,7 @@ def applied(function: Callable[[pa.RecordBatch], pa.RecordBatch], frame: Any) ->
     """What a function says of the tuples that come at once, and behind an exchange a count of what it says."""
     graph = sw.Graph("applied", shards=2)
     said = graph.add(sw.operators.Apply("apply", function, SIZES), graph.source("in", frame))
-    count = sw.operators.Count("count", key="rows", key_type="int64", protect=sw.Nothing())
+    count = sw.operators.Count("count", key="rows", protect=sw.Nothing())
     graph.sink("out", graph.add(count, said), sw.Memory())
     return graph
 

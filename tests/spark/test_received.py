@@ -22,7 +22,7 @@ def counts_after(spark: Any, address: str, folder: Path) -> dict[int, int]:
     """Count the items there are, go on from the last time; returns how often each was counted, ever."""
     graph = sw.Graph("received")
     source = graph.source("items", received(spark, address, token=TOKEN, items_per_batch=1000))
-    count = sw.operators.Count("count", key="id", key_type="int64", protect=sw.Exact())
+    count = sw.operators.Count("count", key="id", protect=sw.Exact())
     graph.sink("out", graph.add(count, source), sw.Discard())
     with run(
         graph,

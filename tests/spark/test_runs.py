@@ -1,6 +1,7 @@
 """Runs on Spark: resumed, stopped, robbed of their memory, and given what they cannot use."""
 
 import hashlib
+import inspect
 import json
 import os
 from collections import Counter
@@ -331,7 +332,21 @@ def test_a_users_own_mistake_is_named(spark: Any) -> None:
     graph.sink(
         "out", graph.add(sw.operators.Apply("divide", divide, SCHEMA), graph.source("words", feed)), sw.Discard()
     )
-    with pytest.raises(RunError, match="ZeroDivisionError"):
+    line = inspect.getsourcelines(divide)[1] + 1
+    wanted = rf"operator 'divide' raised ZeroDivisionError: .*, at line {line} of {__file__}, in divide\.$"
+    with pytest.raises(RunError, match=wanted):
+        finished(graph, spark)
+
+
+def test_a_mistake_in_a_source_is_told_by_its_line(spark: Any) -> None:
+    def make(piece: int) -> pa.RecordBatch:
+        return make_words(piece // 0)
+
+    graph = sw.Graph("mistake")
+    words = graph.source("words", sw.Generator(make=make, schema=SCHEMA, pieces=1))
+    graph.sink("out", words, sw.Discard())
+    line = inspect.getsourcelines(make)[1] + 1
+    with pytest.raises(RunError, match=rf"ZeroDivisionError: .*, at line {line} of {__file__}, in make"):
         finished(graph, spark)
 
 

@@ -30,7 +30,7 @@ def endless(name: str = "endless") -> sw.Graph:
     assert spark is not None
     graph = sw.Graph(name)
     frame = spark.readStream.format("rate").load().selectExpr("value as seq", "value as number")
-    count = sw.operators.Count("count", key="number", key_type="int64", protect=sw.Nothing())
+    count = sw.operators.Count("count", key="number", protect=sw.Nothing())
     graph.sink("out", graph.add(count, graph.source("rate", frame)), sw.Discard())
     return graph
 

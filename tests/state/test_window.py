@@ -97,3 +97,52 @@ def test_a_declaration_that_makes_no_sense_is_refused() -> None:
         Window(2, 2, metric="l2")
     with pytest.raises(GraphError, match="at least one row"):
         Window(0, 2)
+
+
+@pytest.mark.parametrize(("rows", "unit_rows", "chunks"), [(64, None, 2), (64, 8, 2), (64, 16, 4), (64, 64, 16)])
+def test_a_unit_that_changed_is_saved_and_no_other(tmp_path: Path, rows: int, unit_rows: int, chunks: int) -> None:
+    opened = open_shard(tmp_path / "shard", window=Window(rows, 4, unit_rows=unit_rows))
+    window: Window = opened["window"]
+    arrays = {array.name: array for array in opened.shard.arrays}
+    with opened.batch():
+        window.push(np.repeat(np.arange(40), rows), np.arange(40 * rows * 4.0).reshape(-1, 4))
+        opened.shard.settle(seq=None, tuples=0)
+        opened.shard.adopt()
+    with opened.batch():
+        # Eight rows of one group: two chunks of rows, in its first unit, which the others need not know of.
+        window.enter(np.array([7]), pushed=np.array([8]))
+        window.rings[7, :8] += 1.0
+        window.counts[7] += 8
+        opened.shard.settle(seq=None, tuples=8)
+        changed = arrays["window-rows"].changed_chunks()
+        assert changed.tolist() == list(range(7 * 16, 7 * 16 + chunks))
+        assert arrays["window-counts"].changed_chunks().tolist() == [0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_window_entered_for_some_rows_can_be_undone(tmp_path: Path, seed: int) -> None:
+    """Only the slots that are about to be written are kept for a rollback, across the end of a ring too."""
+    random = generator(seed, "window-slots")
+    opened = open_shard(tmp_path / "shard", window=Window(5, 3))
+    window: Window = opened["window"]
+    for _ in range(12):
+        keys = random.permutation(20)[: random.integers(1, 8)]
+        pushed = random.integers(0, 9, size=keys.size)
+        before = content(window)
+        for undone in (True, False):
+            with opened.batch():
+                groups = window.enter(keys, pushed=pushed)
+                for group, count in zip(groups.tolist(), pushed.tolist(), strict=True):
+                    for _ in range(count):
+                        window.rings[group, window.counts[group] % 5] = random.normal(size=3)
+                        window.counts[group] += 1
+            if undone:
+                with opened.shard.lock():
+                    opened.shard.rollback()
+                assert content(window) == before
+
+
+@pytest.mark.parametrize("unit_rows", [0, 3, 4, 128])
+def test_a_unit_that_does_not_fit_is_refused(unit_rows: int) -> None:
+    with pytest.raises(GraphError, match="unit_rows"):
+        Window(64, 3, unit_rows=unit_rows)

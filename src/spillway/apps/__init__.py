@@ -6,6 +6,7 @@ from types import MappingProxyType
 from spillway.apps.app import App, Option
 from spillway.apps.bargain import APP as BARGAIN
 from spillway.apps.ecg import APP as ECG
+from spillway.apps.fab import APP as FAB
 from spillway.apps.flows import APP as FLOWS
 from spillway.apps.grep import APP as GREP
 from spillway.apps.heavy_hitters import APP as HITTERS
@@ -15,7 +16,7 @@ from spillway.apps.vitals import APP as VITALS
 from spillway.apps.wordcount import APP as WORDCOUNT
 
 APPS: Mapping[str, App] = MappingProxyType(
-    {app.name: app for app in (GREP, WORDCOUNT, FLOWS, HITTERS, JOIN, LR, BARGAIN, ECG, VITALS)}
+    {app.name: app for app in (GREP, WORDCOUNT, FLOWS, HITTERS, JOIN, LR, BARGAIN, ECG, VITALS, FAB)}
 )
 """The applications by name."""
 

@@ -7,7 +7,7 @@ value that makes no sense is refused in one sentence.
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spillway.errors import GraphError
@@ -77,6 +77,8 @@ class App:
     options: tuple[Option, ...] = ()
     generator_options: tuple[Option, ...] = ()
     reader_options: tuple[Option, ...] = ()
+    short: Mapping[str, Value] = field(default_factory=dict)
+    """Options with which state is renewed within seconds at a few hundred tuples a second, for runs of minutes."""
 
     def build(
         self,

@@ -72,4 +72,5 @@ APP = App(
     read=read_ticks,
     options=(Option(name="trades", default=5, meaning="how many recent trades are averaged", least=1, most=10_000),),
     generator_options=OPTIONS,
+    short={"symbols": 30, "exponent": 0.5},
 )

@@ -40,8 +40,8 @@ from spillway.graph.protections import Protection
 from spillway.operators.keyed import Float64s, float_column, want_number
 from spillway.operators.operator import Out
 from spillway.operators.signals import Signal
+from spillway.operators.stored_keys import stored
 from spillway.state.compiled import compiled
-from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
 SAMPLES_PER_S_MIN = 100.0  # with fewer a QRS complex has no shape
@@ -111,7 +111,6 @@ class QRSDetector(Signal):
         delay: int = 0,
         time: str = "time",
         key: str | None = None,
-        key_type: KeyType = "int64",
         protect: Protection | None = None,
         shards: int | None = None,
         delay_max: timedelta | None = None,
@@ -122,7 +121,7 @@ class QRSDetector(Signal):
                 f"got {samples_per_s!r}."
             )
         self.lengths = lengths(samples_per_s)
-        recent = Window(1, self.lengths.kept + self.lengths.energy + _CELLS, key=key_type)
+        recent = Window(1, self.lengths.kept + self.lengths.energy + _CELLS)
         super().__init__(name, value=value, recent=recent, key=key, protect=protect, shards=shards, delay_max=delay_max)
         self.time = time
         self.samples_per_s = float(samples_per_s)
@@ -158,6 +157,7 @@ class QRSDetector(Signal):
         )
 
     def states(self, keys: pa.Array) -> Float64s:
+        keys = stored(keys)
         rows, _ = self.recent.newest(keys)
         cells, counts = rows[:, 0, :], self.recent.totals(keys)
         kept, energy = self.lengths.kept, self.lengths.energy

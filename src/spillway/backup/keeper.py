@@ -38,9 +38,10 @@ the last checkpoint copied into its own epoch, again before any tuple is applied
 """
 
 from collections.abc import Callable
-from enum import StrEnum
 
+from spillway.backup.behind import Behind, Writing, at_once
 from spillway.backup.hooks import StateHooks
+from spillway.backup.manifest import Record
 from spillway.backup.orders import NO_ORDERS, Orders
 from spillway.backup.policies import Committing
 from spillway.backup.predecessors import NO_PREDECESSORS, Predecessors
@@ -48,6 +49,7 @@ from spillway.backup.promise import Loss, Promise
 from spillway.backup.reach import NOT_NOTED, Reached
 from spillway.backup.recovery import Recovery
 from spillway.backup.saving import Saving
+from spillway.backup.steps import SHARD_STEPS, Observer, Step, ignore
 from spillway.backup.store import ShardStore
 from spillway.clock import Clock
 from spillway.errors import MemoryLostError, StaleAttemptError
@@ -55,32 +57,7 @@ from spillway.graph.windows import Sliding
 from spillway.records.progress import ShardProgress
 from spillway.state.shard import NONE, Shard
 
-
-class Step(StrEnum):
-    """Points of a batch that an observer is told of; the kill tests end the process at each of them."""
-
-    OPENED = "opened"  # before any tuple is applied
-    APPLYING = "applying"  # after some tuples are applied
-    BACKING_UP = "backing-up"  # a backup is due and not yet written
-    BACKED_UP = "backed-up"  # it is durable; the shard has not committed
-    COMMITTED = "committed"  # the shard has committed; Spark has not
-    # Seen by the driver only:
-    WRITTEN = "written"  # all shards have, and the sinks are written; Spark has not
-    # Seen by the driver of a run on several hosts only:
-    PLACED = "placed"  # the owners of all shards are durable, and no task of the batch has begun
-    SERVED = "served"  # memory is to be handed over, and those that have it are ready to give it
-    FETCHED = "fetched"  # it was copied; that its owner is another is not durable
-    HANDED_OVER = "handed-over"  # now it is; the copy that was there before still is
-
-
-SHARD_STEPS = (Step.OPENED, Step.APPLYING, Step.BACKING_UP, Step.BACKED_UP, Step.COMMITTED)
-"""Those that a shard passes in every batch in which it has tuples and a backup is due."""
-
-Observer = Callable[[Step, str, int, int], None]
-
-
-def ignore(step: Step, operator: str, shard: int, batch: int) -> None:
-    """The observer that does nothing."""
+__all__ = ["SHARD_STEPS", "Keeper", "Loss", "Observer", "Promise", "Step", "ignore", "nothing_noted"]
 
 
 def nothing_noted() -> Reached:
@@ -102,12 +79,14 @@ class Keeper:
         observe: Observer = ignore,
         reached: Callable[[], Reached] = nothing_noted,
         predecessors: Predecessors = NO_PREDECESSORS,
+        writing: Writing = at_once,
     ) -> None:
         assert (store is not None) == promise.protection.keeps_backups
         self._shard = shard
         self._promise = promise
         self._hooks = hooks
         self._saving = Saving(shard, promise, hooks, store, clock) if store is not None else None
+        self._behind = Behind(shard, store, writing) if store is not None and promise.policy.writes_behind else None
         self._recovery = Recovery(shard, promise, hooks, self._saving, clock, predecessors)
         self._predecessors = predecessors
         self._clock = clock
@@ -120,6 +99,7 @@ class Keeper:
         self._told = 0  # failures that whoever drives the batches is known to have heard of
         self._looked = False  # whether the backups were found to be what memory was compared with
         self._mended = ""  # what was missing of them, if something was: it cost nothing
+        self._written: Record | None = None  # the backup that was found durable and is still to be told of
         self._loss: Loss | None = None
         self._stood: tuple[int | None, int] = (None, 0)  # window and failures forgotten, when the batch began
         self._knew: int | None = None  # the highest seq, when the batch began
@@ -150,6 +130,8 @@ class Keeper:
             )
         # A shard that goes on from a batch it committed can undo that batch; any other has been interrupted.
         self._again = shard.version != batch - 1 or not shard.can_roll_back
+        if shard.version != batch - 1 or shard.version == NONE or self._again:
+            self._resolve(wait=True)  # nobody else may write while this one does
         if shard.version != batch - 1:
             if together and not self._recovery.has_backup_of(batch - 1):
                 raise MemoryLostError(operator=self._promise.operator, shard=self._promise.shard, batch=batch)
@@ -159,7 +141,7 @@ class Keeper:
             self._recovery.be_born(batch)
         else:
             self._go_on(batch)
-        self._looked = True
+        self._looked = self._looked or not self._busy
         if together:
             shard.rewound(orders.rewinds)
         self._stood, self._knew = (shard.window, shard.forgotten), shard.seq
@@ -185,8 +167,15 @@ class Keeper:
         self._shard.clear()
         self._shard.remember(window=following, forgotten=self._shard.failures, failed_at=None)
 
+    def windows_dropped(self) -> None:
+        """Windows have ended and all state is dropped; that of those still open comes back at once."""
+        self._shard.clear()
+
     def window_open(self, window: int | None) -> None:
-        """The first window of the shard."""
+        """The first window that is open now.
+
+        Failures before this are not forgotten: where several windows were open, they may have cost others, too.
+        """
         self._shard.remember(window=window, forgotten=self._shard.forgotten, failed_at=None)
 
     def commit(
@@ -198,6 +187,8 @@ class Keeper:
         item_bytes: int = 0,
         item_s: float = 0.0,
         feedback_lost: int = 0,
+        late: int = 0,
+        ahead: int = 0,
     ) -> ShardProgress:
         """All tuples were applied: back up if that is due, then commit.
 
@@ -209,26 +200,25 @@ class Keeper:
         self._slide(position)
         divergence = self._hooks.divergence() if saving is not None else 0.0
         allowed = promise.threshold(shard.failures - shard.forgotten)
-        backup_bytes = backup_chunks = 0
         due = saving is not None and self._due(divergence, allowed, tuples)
         if saving is not None and due:
             self._step(Step.BACKING_UP)
-            record = saving.save_batch(
-                self._batch,
-                divergence=divergence,
-                allowed=allowed,
-                tuples_per_s=tuples / max(process_s, 1e-9),
-                needed=self._orders.needed,
-            )
-            backup_bytes, backup_chunks = record.bytes, record.chunks
-            if record.fresh:
-                self._mended = "its backups were gone or damaged; memory was whole, and is backed up anew"
+            rate = self._tuples_per_s()
+            if not self._write_behind(saving, divergence=divergence, tuples_per_s=rate):
+                record = self._written = saving.save_batch(
+                    self._batch, divergence=divergence, allowed=allowed, tuples_per_s=rate, needed=self._orders.needed
+                )
+                if record.fresh:
+                    self._mended = "its backups were gone or damaged; memory was whole, and is backed up anew"
+                if self._behind is not None:
+                    self._behind.owed = ""
             self._step(Step.BACKED_UP)
         elif saving is not None and self._again:
             with saving.at_stake("taking back a backup"):
                 saving.store.truncate(self._batch - 1)
         shard.commit()
         self._step(Step.COMMITTED)
+        written, self._written = self._written, None
         spread = self._hooks.spread()
         return ShardProgress(
             operator=promise.operator,
@@ -238,9 +228,10 @@ class Keeper:
             divergence=divergence,
             threshold=allowed,
             failures=shard.failures,
-            backup=due,
-            backup_bytes=backup_bytes,
-            backup_chunks=backup_chunks,
+            backup=written is not None,
+            backup_bytes=written.bytes if written else 0,
+            backup_chunks=written.chunks if written else 0,
+            backup_batch=written.batch if written else NONE,
             recovered=self._loss is not None,
             recovered_from=self._loss.backup_batch if self._loss else NONE,
             lost_chunks=self._loss.lost_chunks if self._loss else 0,
@@ -251,6 +242,8 @@ class Keeper:
             metrics=", ".join(spread.metrics),
             item_bytes=item_bytes,
             feedback_lost=feedback_lost,
+            late=late,
+            ahead=ahead,
             rolled_back=self._rolled_back,
             state_bytes=shard.bytes,
             recover_s=self._recover_s if self._loss else 0.0,
@@ -292,11 +285,12 @@ class Keeper:
     def _go_on(self, batch: int) -> None:
         """Memory is as it should be. All that can fail is read before anything is changed."""
         shard, saving = self._shard, self._saving
-        if self._loss is None:
+        self._resolve(wait=False)
+        if self._loss is None and not self._busy:
             self._loss = self._untold(batch)
-        staged = shard.staged == shard.version
+        staged = shard.staged == shard.version and not shard.staged_number
         lacking = ""
-        if saving is not None and not self._looked:
+        if saving is not None and not self._looked and not self._busy:
             with saving.at_stake("looking at its backups"):
                 lacking = saving.store.lacking(
                     batch=shard.version, after=shard.staged if staged else shard.backup_version
@@ -315,8 +309,11 @@ class Keeper:
             with saving.at_stake("writing its backups anew"):
                 saving.save_anew(shard.version, failures=shard.failures)
             shard.backed_up(shard.version, time_s=self._clock.monotonic_s())
+            if self._behind is not None:
+                self._behind.owed = ""  # whatever was being written, by an earlier owner too, is in this one
             if self._predecessors.exist():
                 self._recovery.taken_over()  # memory was handed over, and all is as it should be
+                self._mended = ""
             else:
                 self._mended = f"{lacking}; memory was whole, and is backed up anew"
 
@@ -334,6 +331,9 @@ class Keeper:
         shard, saving = self._shard, self._saving
         turned = shard.cleared or (shard.window, shard.forgotten) != self._stood
         if turned and not self._promise.policy.goes_back_with_job:
+            self._resolve(wait=True)
+            return True
+        if self._behind is not None and self._behind.owed:
             return True
         if self._again and saving is not None:
             # The backup of an earlier attempt may be noted elsewhere already, and its batch be committed: it may be
@@ -352,7 +352,47 @@ class Keeper:
             since_backup_s=self._clock.monotonic_s() - shard.backup_time_s,
             checkpoint=self._orders.checkpoint,
         )
-        return self._promise.policy.is_due(committing)
+        if self._busy:
+            self._resolve(wait=False)  # it may have been done meanwhile
+        return self._promise.policy.is_due(committing) and not self._busy
+
+    def _tuples_per_s(self) -> float:
+        """How many tuples came since the last backup that counts, in a second; 0 if no time has passed."""
+        since_s = self._clock.monotonic_s() - self._shard.backup_time_s
+        return self._shard.tuples_since_backup / since_s if since_s > 0 else 0.0
+
+    def _write_behind(self, saving: Saving, *, divergence: float, tuples_per_s: float) -> bool:
+        """Have the backup written while further batches run, if it may be; whether it is."""
+        behind = self._behind
+        turned = self._shard.cleared or (self._shard.window, self._shard.forgotten) != self._stood
+        if behind is None or turned or self._again or behind.owed:
+            return False
+        if not saving.start_behind(self._batch, behind, divergence=divergence, tuples_per_s=tuples_per_s):
+            return False
+        with saving.at_stake("writing its backup"):
+            self._written = behind.written_already() or self._written
+        return True
+
+    @property
+    def _busy(self) -> bool:
+        """Whether the store is to be left alone."""
+        return self._behind is not None and self._behind.busy
+
+    def _resolve(self, *, wait: bool) -> None:
+        """Let a backup count that was written meanwhile; wait until nobody writes, if the store is needed."""
+        if self._behind is None or self._saving is None:
+            return
+        with self._saving.at_stake("looking at its backups"):
+            found = self._behind.resolve(wait=wait)
+        if found is not None:
+            self._written = found
+        if self._behind.owed:
+            self._mended = f"{self._behind.owed}; memory was whole, and is backed up anew"
+
+    def end(self) -> None:
+        """No further batch is applied here: wait for what is being written, within limits."""
+        if self._behind is not None:
+            self._behind.end()
 
     def _step(self, step: Step) -> None:
         self._observe(step, self._promise.operator, self._promise.shard, self._batch)

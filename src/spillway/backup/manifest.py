@@ -19,6 +19,7 @@ FORMAT = 4
 
 _MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
 _SEGMENT = re.compile(r"segment-(-?\d+)-(\d{8,})\.arrow")
+_BEHIND = re.compile(r"behind-(-?\d+)-(\d{8,})\.arrow")
 
 Kind = Literal["whole", "changed", "custom"]
 
@@ -148,19 +149,20 @@ def manifest_names(names: list[str]) -> list[str]:
     return sorted(filter(_MANIFEST.fullmatch, names), key=number_of)
 
 
-def segment_name(*, batch: int, number: int) -> str:
-    return f"segment-{batch:010d}-{number:08d}.arrow"
+def segment_name(*, batch: int, number: int, behind: bool = False) -> str:
+    """The name of a segment; one written while further batches run has another (see ``behind``)."""
+    return f"{'behind' if behind else 'segment'}-{batch:010d}-{number:08d}.arrow"
 
 
 def segment_batch(name: str) -> int | None:
-    """The batch of a segment; None for any other file."""
+    """The batch of a segment that some manifest names, or named; None for any other file."""
     match = _SEGMENT.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def number_of(name: str) -> int:
     """The number of a manifest or segment; 0 for a file that is neither, and so none of ours."""
-    match = _MANIFEST.fullmatch(name) or _SEGMENT.fullmatch(name)
+    match = _MANIFEST.fullmatch(name) or _SEGMENT.fullmatch(name) or _BEHIND.fullmatch(name)
     return int(match[match.lastindex or 0]) if match else 0
 
 

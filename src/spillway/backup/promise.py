@@ -25,6 +25,7 @@ class Loss:
     items_max: float  # items that a receiver may have lost with it, as far as the protection names a limit
     lost_chunks: int  # chunks of the backup that were damaged
     damage: str = ""  # which files
+    stale_tuples: float = 0.0  # that a window of so many tuples has to drop, by estimate: see operators.stale
     spread: Spread = field(default_factory=Spread)  # what the recovered state consists of
 
     @property

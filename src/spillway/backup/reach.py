@@ -50,10 +50,10 @@ class Reached:
 
     def after(self, row: ShardProgress) -> "Reached":
         """What is noted once the shard has applied a batch; an earlier attempt of it is forgotten."""
-        backups = [backup for backup in self.backups if backup < row.batch]
+        backups = {backup for backup in self.backups if backup < row.batch}
         if row.backup:
-            backups.append(row.batch)
-        return Reached(failures=max(self.failures, row.failures), backups=tuple(backups[-_KEPT:]))
+            backups.add(row.backup_batch)
+        return Reached(failures=max(self.failures, row.failures), backups=tuple(sorted(backups)[-_KEPT:]))
 
 
 NOT_NOTED = Reached()

@@ -87,6 +87,7 @@ class Recovery:
             lost_chunks=restored.lost_chunks,
             damage="; ".join(damage),
             spread=self._hooks.spread(),
+            stale_tuples=self._stale_tuples(record),
         )
         # A batch that ends a window is backed up, so it is replayed only if that backup is damaged.
         assert not shard.cleared or damage
@@ -261,6 +262,12 @@ class Recovery:
             return ()
         with self._saving.at_stake("reading its items again"):
             return self._hooks.replay(first=first, last=last, epoch=epoch)
+
+    def _stale_tuples(self, record: Record | None) -> float:
+        """N = (T_recovery - T_saved) · rate (seed 004, section 4.4): how many tuples came since the backup."""
+        if record is None or not self._promise.policy.drops_stale:
+            return 0.0
+        return max(self._clock.now_s() - record.time_s, 0.0) * record.tuples_per_s
 
     def _fill(self, restored: Restored) -> None:
         """Put what the store gave back into memory, which is empty."""

@@ -4,7 +4,9 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
+from spillway.backup.behind import Behind
 from spillway.backup.hooks import StateHooks
 from spillway.backup.manifest import Record, Standing
 from spillway.backup.promise import Promise
@@ -12,6 +14,7 @@ from spillway.backup.segments import Chunks, Int64s
 from spillway.backup.store import Coming, Moment, Restored, ShardStore
 from spillway.clock import Clock
 from spillway.errors import BoundLostError
+from spillway.files.arrow_files import table_bytes
 from spillway.state.shard import NONE, Shard
 
 
@@ -42,6 +45,31 @@ class Saving:
             record = self._save(coming, moment, ids)
         shard.stage(ids if record.kind != "custom" else self._all_chunks())
         return record
+
+    def start_behind(self, batch: int, behind: Behind, *, divergence: float, tuples_per_s: float) -> bool:
+        """Take a copy of what changed and have it written while further batches run; whether that can be.
+
+        It cannot where nothing stored leads up to what memory holds, or where positions got another meaning.
+        """
+        shard = self._shard
+        with self.at_stake("looking at its backups"):
+            coming = self.store.coming(batch=batch, after=shard.backup_version, failures=shard.failures)
+        if coming.fresh or shard.emptied:
+            return False
+        coming = replace(coming, behind=True)
+        moment = self._moment(batch, failures=shard.failures, divergence=divergence, tuples_per_s=tuples_per_s)
+        table = self._hooks.custom_backup()
+        parts = self._copied(self._all_chunks() if coming.whole and table is None else self._changed_chunks())
+        counts = tuple(array.count for array in shard.arrays)
+        store, write = self.store, partial[Record]
+        if table is None:
+            work = write(store.save, parts, coming, moment, counts=counts)
+        else:
+            # An operator's table may be a view of live memory; as bytes it is a copy.
+            work = write(store.save_table_bytes, table_bytes(table), coming, moment)
+        shard.announce(batch, time_s=self._clock.monotonic_s(), number=coming.number)
+        behind.start(work, number=coming.number, parts=parts, counts=counts)
+        return True
 
     def save_anew(self, batch: int, *, failures: int, damage: str = "") -> None:
         """Write all that memory contains as the backup of ``batch``, which is committed; nothing stored is built on.
@@ -93,11 +121,17 @@ class Saving:
     def _all_chunks(self) -> list[Int64s]:
         return [array.all_chunks() for array in self._shard.arrays]
 
+    def _changed_chunks(self) -> list[Int64s]:
+        return [array.changed_chunks() for array in self._shard.arrays]
+
+    def _copied(self, ids: list[Int64s]) -> list[Chunks]:
+        return [Chunks(chunks, array.payload(chunks)) for chunks, array in zip(ids, self._shard.arrays, strict=True)]
+
     def _changed(self, divergence: float, allowed: float) -> list[Int64s]:
         """The chunks a backup has to hold, per array."""
         arrays = self._shard.arrays
         if not self._may_be_selective(divergence):
-            return [array.changed_chunks() for array in arrays]
+            return self._changed_chunks()
         # Only what makes the state diverge need be saved; the rest may keep up to half of what is allowed, shared by
         # the arrays that diverge at all.
         goal = allowed / (2 * max(sum(array.divergence() > 0 for array in arrays), 1))
@@ -112,9 +146,8 @@ class Saving:
         table = self._hooks.custom_backup()
         if table is not None:
             return self.store.save_table(table, coming, moment)
-        arrays = self._shard.arrays
-        parts = [Chunks(chunks, array.payload(chunks)) for chunks, array in zip(ids, arrays, strict=True)]
-        return self.store.save(parts, coming, moment, counts=tuple(array.count for array in arrays))
+        counts = tuple(array.count for array in self._shard.arrays)
+        return self.store.save(self._copied(ids), coming, moment, counts=counts)
 
     def _moment(self, batch: int, *, failures: int, divergence: float = 0.0, tuples_per_s: float = 0.0) -> Moment:
         shard = self._shard

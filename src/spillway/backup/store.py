@@ -27,6 +27,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from spillway.backup import manifest as manifests
+from spillway.backup.generations import compaction_due, retained
 from spillway.backup.manifest import AT_FIRST, Kind, Manifest, Record, Standing
 from spillway.backup.segments import Chunks, decode, encode
 from spillway.files.arrow_files import table_bytes
@@ -35,9 +36,6 @@ from spillway.files.folders import Folder
 from spillway.state.kernels import CHUNK_BYTES
 from spillway.state.meaning import Meaning, fingerprint
 from spillway.state.shard import NONE
-
-CHANGED_MAX = 128  # changed backups between two whole ones
-GENERATIONS = 2
 
 Int64s = npt.NDArray[np.int64]
 
@@ -51,7 +49,7 @@ class Moment:
     failures: int
     divergence: float
     time_s: float
-    tuples_per_s: float
+    tuples_per_s: float  # since the last backup that counted then
     standing: Standing = AT_FIRST
     emptied: bool = False  # the batch dropped all state first
 
@@ -65,6 +63,7 @@ class Coming:
     whole: bool  # all chunks: the first one, and whenever compaction is due
     fresh: bool  # what is stored does not lead up to what memory holds: nothing of it may be built on
     needed: int = NONE  # the oldest batch that somebody may ask for, if not only the last generations are wanted
+    behind: bool = False  # it is written while further batches run: see behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,19 +182,36 @@ class ShardStore:
         base = _up_to(found, batch - 1)
         newest = base.records[-1].batch if base.records else NONE
         fresh = base.damaged > 0 or newest != after or bool(_missing(base, names))
-        whole = fresh or _compaction_due(base.records)
+        whole = fresh or compaction_due(base.records)
         return Coming(base=base, number=_next_number(names), whole=whole, fresh=fresh)
 
     def save(self, parts: list[Chunks], coming: Coming, moment: Moment, *, counts: tuple[int, ...]) -> Record:
         """Make a backup durable and return its record."""
-        name = manifests.segment_name(batch=moment.batch, number=coming.number)
+        name = manifests.segment_name(batch=moment.batch, number=coming.number, behind=coming.behind)
         data = encode(parts, identity=self._identity(name))
         kind: Kind = "whole" if coming.whole else "changed"
         return self._save(data, coming, moment, kind, counts=counts, chunks=sum(len(part.ids) for part in parts))
 
     def save_table(self, table: pa.Table, coming: Coming, moment: Moment) -> Record:
         """As ``save``, for what an operator's own ``backup`` returned."""
-        return self._save(table_bytes(table), coming, moment, "custom", counts=(), chunks=0)
+        return self.save_table_bytes(table_bytes(table), coming, moment)
+
+    def save_table_bytes(self, data: pa.Buffer, coming: Coming, moment: Moment) -> Record:
+        """The same, of what ``table_bytes`` made of it."""
+        return self._save(data, coming, moment, "custom", counts=(), chunks=0)
+
+    def record_of(self, batch: int, *, number: int) -> Record | None:
+        """The backup of a batch that was written under this number while further batches ran, if it is durable."""
+        name = manifests.segment_name(batch=batch, number=number, behind=True)
+        found = self.manifest()
+        return next((record for record in found.records if record.name == name), None) if found is not None else None
+
+    def parts_of(self, record: Record) -> list[Chunks] | None:
+        """What one backup holds of each array; None if it is not intact."""
+        data = self._read(record)
+        if data is None or checksum(data) != record.checksum:
+            return None
+        return decode(data, counts=record.counts, identity=self._identity(record.name), intact=True)
 
     def load(self, *, batch_max: int) -> Restored:
         """Backups of batches up to ``batch_max`` laid over each other; nothing is changed.
@@ -213,7 +229,7 @@ class ShardStore:
         self, data: pa.Buffer, coming: Coming, moment: Moment, kind: Kind, *, counts: tuple[int, ...], chunks: int
     ) -> Record:
         record = Record(
-            name=manifests.segment_name(batch=moment.batch, number=coming.number),
+            name=manifests.segment_name(batch=moment.batch, number=coming.number, behind=coming.behind),
             kind=kind,
             fresh=coming.fresh,
             emptied=moment.emptied,
@@ -235,7 +251,7 @@ class ShardStore:
                 coming.base,
                 number=coming.number,
                 failures=max(coming.base.failures, moment.failures),
-                records=_retained((*coming.base.records, record), needed=coming.needed),
+                records=retained((*coming.base.records, record), needed=coming.needed),
                 protection=self._protection,
                 inherits=False,
                 damaged=0,
@@ -352,28 +368,6 @@ def _up_to(found: Manifest, batch_max: int) -> Manifest:
     kept = tuple(record for record in found.records if record.batch <= batch_max)
     gaps = sum(record.fresh for record in found.records[len(kept) :])
     return replace(found, records=kept, damaged=found.damaged + gaps)
-
-
-def _compaction_due(records: tuple[Record, ...]) -> bool:
-    changed_bytes = 0
-    for changed_count, record in enumerate(reversed(records)):
-        if record.kind == "custom":
-            return True
-        if record.starts_generation:
-            return changed_bytes > record.bytes or changed_count >= CHANGED_MAX
-        changed_bytes += record.bytes
-    return True
-
-
-def _retained(records: tuple[Record, ...], *, needed: int) -> tuple[Record, ...]:
-    """The records of the last generations, and those from batch ``needed`` on with all they are built on."""
-    starts = [i for i, record in enumerate(records) if record.starts_generation]
-    if len(starts) <= GENERATIONS:
-        return records
-    first = starts[-GENERATIONS]
-    if needed != NONE:
-        first = min(first, max((i for i in starts if records[i].batch <= needed), default=0))
-    return records[first:]
 
 
 def _unnamed(found: Manifest, names: list[str]) -> dict[str, int]:

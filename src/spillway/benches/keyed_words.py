@@ -72,7 +72,7 @@ class KeyedWords:
     def graph(self, source: Any, protect: Protection, output: Path | None = None) -> Graph:
         """Count them, into Parquet files or nowhere."""
         graph = Graph("wordcount")
-        count = Count("count", key="word", key_type="string" if self.key_type == "word" else "int64", protect=protect)
+        count = Count("count", key="word", protect=protect)
         sink = Discard() if output is None else Parquet(str(output))
         graph.sink("out", graph.add(count, graph.source("words", source)), sink)
         return graph

@@ -131,7 +131,7 @@ class OurCount:
 
     def __init__(self, folder: Path, keys: pa.DataType) -> None:
         schema = pa.schema([SEQ_FIELD, pa.field("key", keys)])
-        count = Count("count", key="key", key_type="string" if keys == pa.string() else "int64")
+        count = Count("count", key="key").resolved({"in": schema})
         self._shard = Shard(folder, fingerprint=0, tracked=True)
         self._count = count.opened(self._shard, count.output_schemas({"in": schema}))
         self.put_out = 0  # keys, in the last batch

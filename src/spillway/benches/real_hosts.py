@@ -150,7 +150,7 @@ def summary(records: BenchRecords) -> dict[str, Any]:
 def _counting(make: Callable[[int], pa.RecordBatch], *, batches: int, shards: int) -> Graph:
     graph = Graph("hosts", shards=shards, delay_max=timedelta(seconds=10))
     source = graph.source("keys", Generator(make=make, schema=SCHEMA, pieces=2 * batches, pieces_per_batch=2))
-    graph.sink("out", graph.add(Count("count", key="key", key_type="int64", protect=Exact()), source), Discard())
+    graph.sink("out", graph.add(Count("count", key="key", protect=Exact()), source), Discard())
     return graph
 
 

@@ -105,7 +105,7 @@ class State(Bench):
         arrivals = Arrivals(seed=self.seed, keys=keys, touched=self.touched)
         graph = Graph("bench", shards=1)
         feed = Generator(make=arrivals, schema=SCHEMA, pieces=arrivals.fill + self.batches)
-        count = Count("count", key="key", key_type="int64", protect=Approximate(theta=_NEVER_DUE))
+        count = Count("count", key="key", protect=Approximate(theta=_NEVER_DUE))
         graph.sink("out", graph.add(count, graph.source("keys", feed)), Discard())
         run = LocalRun(graph, backups=f"memory://spillway-bench-state-{keys}")
         for _ in range(arrivals.fill):

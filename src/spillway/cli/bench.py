@@ -17,12 +17,14 @@ from spillway.benches.exact import Exact
 from spillway.benches.figures import compare, figures
 from spillway.benches.hosts import Hosts
 from spillway.benches.model import Model
+from spillway.benches.protect import Protect
 from spillway.benches.receiver import ReceiverBench
 from spillway.benches.replicas import Replicas
 from spillway.benches.state import State
 from spillway.benches.wordcount import Wordcount
 from spillway.cli.bench_tables import told, told_comparison
 from spillway.cli.directories import run_directory
+from spillway.cli.manners import add_manners
 from spillway.cli.numbers import whole
 from spillway.cli.output import PEOPLE, PROGRESS, markdown, print_json, tell
 from spillway.clock import SystemClock
@@ -34,7 +36,7 @@ from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, 
 from spillway.records.bench import BenchRecords, make_directory, read_bench
 
 BENCHES: dict[str, type[Bench]] = {
-    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Exact, Batch, State, Model, Hosts, Replicas)
+    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Exact, Batch, State, Model, Hosts, Replicas, Protect)
 }
 
 SHOW = "the figures of an earlier bench, from its records"
@@ -149,7 +151,7 @@ def _add_command(names: Any, name: str, meaning: str) -> argparse.ArgumentParser
     command: argparse.ArgumentParser = names.add_parser(
         name, help=meaning, description=meaning[0].upper() + meaning[1:] + "."
     )
-    command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_manners(command)
     command.add_argument(
         "--against", type=Path, metavar="DIRECTORY", help="also the ratios of medians to an earlier one's"
     )

@@ -330,6 +330,15 @@ def _simulated_hosts(found: dict[str, Any]) -> Iterator[Told | str]:
     )
 
 
+def _protect(found: dict[str, Any]) -> Iterator[Told | str]:
+    yield Told(
+        f"groupBy(...).agg(count, sum, max): {found['rows_per_batch']:,} rows a batch, {found['groups']:,} groups",
+        ["query and system", "M rows/s"],
+        [[name.replace("_", " ", 1), f"{per_s / 1e6:.2f}"] for name, per_s in found["rows_per_s"].items()],
+    )
+    yield from _ratios(found)
+
+
 _STAGES = ("free_s", "pinned_s", "naming_s")
 
 _TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
@@ -342,4 +351,5 @@ _TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
     "model": _model,
     "hosts": _hosts,
     "replicas": _replicas,
+    "protect": _protect,
 }

@@ -5,12 +5,13 @@ import time
 from dataclasses import asdict
 from statistics import median
 
-from rich.table import Table
+from rich.console import RenderableType
 
 from spillway.benches.demonstration import Demonstration, Outcome, Standing
 from spillway.cli.live import display
 from spillway.cli.numbers import seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate, size
+from spillway.cli.tables import fitted
 from spillway.graph import Approximate
 from spillway.spark import session
 
@@ -47,20 +48,18 @@ def main(options: argparse.Namespace) -> int:
     return 0 if kept else 1
 
 
-def _live(shown: Demonstration, standings: list[Standing]) -> Table:
-    table = Table()
-    table.add_column("run")
-    for column in ("batches", "packets", "backups", "written"):
-        table.add_column(column, justify="right")
-    for standing in standings:
-        table.add_row(
+def _live(shown: Demonstration, standings: list[Standing]) -> RenderableType:
+    rows = [
+        [
             standing.name,
             f"{standing.batches} of {shown.batches}",
             "-" if standing.batch_s is None else rate(shown.packets_per_batch / standing.batch_s),
             f"{standing.backups}/{standing.backup_chances}",
             size(standing.backup_bytes),
-        )
-    return table
+        ]
+        for standing in standings
+    ]
+    return fitted("", ["run", "batches", "packets", "backups", "written"], rows, width=PROGRESS.width)
 
 
 def _show(shown: Demonstration, outcomes: dict[str, Outcome]) -> None:

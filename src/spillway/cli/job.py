@@ -8,23 +8,28 @@ import argparse
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from spillway.apps import APPS
-from spillway.cli.graphs import add_app_options, app_graph, named_app, own_graph, show_options
+from spillway.cli.graphs import (
+    add_app_options,
+    app_graph,
+    graph_words,
+    is_own,
+    named_app,
+    own_graph_as_asked,
+    refuse_app_options,
+    show_options,
+)
 from spillway.cli.live_jobs import rewinds_told, watch_jobs
 from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
+from spillway.cli.triggers import add_trigger
 from spillway.errors import GraphError, RunError
 from spillway.graph import Graph, Parquet
-from spillway.graph.spelling import interval
 from spillway.spark import JobsRun, run_jobs, session
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    known = ", ".join(sorted(APPS))
-    parser.add_argument(
-        "graph", metavar="GRAPH", help=f"{known}; or package.module:name, a Graph or a function that makes one"
-    )
+    parser.add_argument("graph", metavar="GRAPH", help=graph_words())
     parser.add_argument("name", metavar="NAME", nargs="?", help="the job (default: all of them, in this driver)")
     parser.add_argument(
         "--checkpoint",
@@ -40,50 +45,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="an application's output, and in DIR/records/NAME the records of a job (default: CHECKPOINT-run)",
     )
-    parser.add_argument(
-        "--trigger",
-        type=parse_trigger,
-        metavar="WHEN",
-        help="now: read what there is and end; SECONDSs, such as 5s: begin a batch every so often (default: now if all "
-        "sources are traces or generators, and otherwise as soon as something is there)",
-    )
+    add_trigger(parser)
     parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
     parser.add_argument("--draw", action="store_true", help="print the graph of the job and stop")
-    add_app_options(parser.add_argument_group("of an application"))
-
-
-def parse_trigger(text: str) -> dict[str, Any]:
-    """When batches begin, as Spark's ``trigger`` is told.
-
-    >>> parse_trigger("now"), parse_trigger("2.5s")
-    ({'availableNow': True}, {'processingTime': '2500 milliseconds'})
-    """
-    if text == "now":
-        return {"availableNow": True}
-    try:
-        every = interval(text)
-    except ValueError:
-        every = 0
-    if isinstance(every, int):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither now nor seconds, such as 5s")
-    return {"processingTime": f"{round(every.total_seconds() * 1000)} milliseconds"}
+    add_app_options(parser.add_argument_group("of an application; --protect and --shards also of a graph of your own"))
 
 
 def main(options: argparse.Namespace) -> int:
-    own = ":" in options.graph
-    if options.options:
-        if own:
-            raise GraphError(f"{options.graph!r} is a graph of your own; --options are those of an application.")
+    if options.options and not is_own(options.graph):
         show_options(named_app(options.graph), as_json=options.json)
         return 0
-    if own and options.set:
-        raise GraphError(f"{options.graph!r} is a graph of your own; --set is for options of an application.")
-    app = None if own else named_app(options.graph)
+    if is_own(options.graph):
+        refuse_app_options(options.graph, options)
     checkpoint, directory = _places(options)
-    graph = own_graph(options.graph) if app is None else app_graph(app, options, Parquet(str(directory / "output")))
+    graph = (
+        own_graph_as_asked(options.graph, options, lambda: session(master=options.master))
+        if is_own(options.graph)
+        else app_graph(named_app(options.graph), options, Parquet(str(directory / "output")))
+    )
     _check(graph, options.graph, options.name)
     if options.draw:
-        PEOPLE.print(graph.divided()[options.name].draw() if options.name else graph.draw(), end="", markup=False)
+        PEOPLE.print(
+            graph.divided()[options.name].draw() if options.name else graph.draw(), end="", markup=False, soft_wrap=True
+        )
         return 0
     began_s = time.monotonic()
     with run_jobs(
@@ -143,6 +127,8 @@ def _print_json(
             "rewinds": {name: [one.as_json() for one in found] for name, found in running.rewinds().items()},
             "checkpoints": [checkpoint.as_json() for checkpoint in running.checkpoints()],
             "failovers": [asdict(failover) for failover in running.failovers()],
+            "let_go": [asdict(let_go) for let_go in running.let_go()],
+            "rejoined": [asdict(rejoined) for rejoined in running.rejoined()],
             "dropped": running.dropped(),
             "troubles": running.troubles(),
         }

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from rich.console import RenderableType
 from rich.live import Live
-from rich.table import Table
 
 from spillway.cli.output import PROGRESS, rate, size
+from spillway.cli.tables import fitted
 from spillway.records.placing import Moved, Waited
 from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary
@@ -49,22 +49,21 @@ def display(*, quiet: bool) -> Iterator[Callable[[RenderableType], None]]:
         yield show
 
 
-def progress_table(progress: list[OperatorSummary], title: str, elapsed_s: float) -> Table:
+def progress_table(progress: list[OperatorSummary], title: str, elapsed_s: float) -> RenderableType:
     """What operators with state have done in so much time."""
-    table = Table(title=f"{title}, {elapsed_s:.0f} s", title_justify="left")
-    table.add_column("operator")
-    for column in ("tuples", "rate", "backups", "written", "divergence", "failures", "recoveries", "state"):
-        table.add_column(column, justify="right")
-    for summary in progress:
-        table.add_row(
+    rows = [
+        [
             summary.operator,
             f"{summary.tuples:,}",
             rate(summary.tuples / elapsed_s if elapsed_s else 0),
             f"{summary.backups} of {summary.backup_chances}",
             size(summary.backup_bytes),
             f"{summary.divergence_of_threshold:.0%} of allowed" if summary.divergence_of_threshold else "-",
-            str(summary.failures),
-            str(summary.recoveries),
+            summary.failures,
+            summary.recoveries,
             size(summary.state_bytes),
-        )
-    return table
+        ]
+        for summary in progress
+    ]
+    columns = ["operator", "tuples", "rate", "backups", "written", "divergence", "failures", "recoveries", "state"]
+    return fitted(f"{title}, {elapsed_s:.0f} s", columns, rows, width=PROGRESS.width)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from spillway.cli.live import display, progress_table
 from spillway.cli.output import PROGRESS
+from spillway.records.events import Event
 from spillway.spark import JobsRun
 
 _REFRESH_S = 0.5
@@ -17,7 +18,7 @@ _LOOKS_MIN = 4
 def watch_jobs(run: JobsRun, title: str, *, quiet: bool) -> None:
     """Show the progress of jobs until all have ended; raises what one was given up for."""
     started_s = time.monotonic()
-    waits, restarts, rewinds, failovers = Waits(), 0, 0, 0
+    waits, rewinds, told = Waits(), 0, set[Event]()
     with display(quiet=quiet) as show:
         ended = False
         while not ended:
@@ -27,13 +28,12 @@ def watch_jobs(run: JobsRun, title: str, *, quiet: bool) -> None:
             show(progress_table(run.progress(), f"{title}: {batches}", time.monotonic() - started_s))
             if quiet:
                 continue
-            told = [restarted.told() for restarted in run.restarts()]
             back = rewinds_told(run)
-            over = [failover.told() for failover in sorted(run.failovers(), key=lambda one: one.time_s)]
-            new = [*told[restarts:], *back[rewinds:], *over[failovers:], *waits.told(committed, _sentences(run))]
+            happened = [event for event in run.events() if event not in told]
+            new = [*(event.told for event in happened), *back[rewinds:], *waits.told(committed, _sentences(run))]
             for sentence in new:
                 PROGRESS.print(sentence, markup=False, soft_wrap=True)
-            restarts, rewinds, failovers = len(told), len(back), len(over)
+            rewinds, told = len(back), told.union(happened)
 
 
 def rewinds_told(run: JobsRun) -> list[str]:

@@ -2,9 +2,10 @@
 
 import argparse
 
-from spillway.cli import model_bargain, model_compare, model_draw
+from spillway.cli import model_bargain, model_compare, model_draw, model_validate
+from spillway.cli.manners import add_manners
 
-MODELS = {"bargain": model_bargain, "compare": model_compare, "draw": model_draw}
+MODELS = {"bargain": model_bargain, "compare": model_compare, "draw": model_draw, "validate": model_validate}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -13,7 +14,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         model = names.add_parser(
             name, help=module.MEANING, description=module.MEANING[0].upper() + module.MEANING[1:] + "."
         )
-        model.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+        add_manners(model)
         module.add_options(model)
         model.set_defaults(model=module.main)
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from spillway.cli.model_output import add_run_options, print_points, save, told
 from spillway.cli.output import PEOPLE, PROGRESS, print_json
 from spillway.cli.profile import add_app, add_input_options, build_graph, measured
+from spillway.cli.protection import MODELLED_FORMS, parse_modelled
 from spillway.errors import ModelError
 from spillway.graph import Graph
-from spillway.model.comparison import comparison, techniques
+from spillway.model.comparison import comparison, everything, techniques
 from spillway.model.faults import Faults
 from spillway.model.from_graph import flow_of
 from spillway.model.profile import Profile, load_profile
+from spillway.model.protections import Around
 from spillway.model.simulating import HORIZON_S, PAPER_RULE, QUICK_RULE, run_settings
 from spillway.parallel import open_pool
 from spillway.records.model import ModelRecords
@@ -31,7 +33,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recovery", type=float, default=3.5, help="seconds from a crash to a restart (default: 3.5)")
     parser.add_argument("--hours", type=float, default=HORIZON_S / 3600, help="of every run (default: 2)")
     parser.add_argument(
-        "--group", action="append", default=[], metavar="A,B", help="operators of one high-availability group; repeat"
+        "--protect",
+        action="append",
+        type=parse_modelled,
+        metavar="PROTECTION",
+        help=f"only these; repeat (default: all): {MODELLED_FORMS}",
+    )
+    parser.add_argument("--batch", type=float, default=1.0, help="seconds from one commit to the next (default: 1)")
+    parser.add_argument("--takeover", type=float, default=0.0, help="seconds from detection to failover (default: 0)")
+    parser.add_argument(
+        "--catch-up", type=float, help="times as fast as tuples come (default: as the busiest operator can, up to 100)"
+    )
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="A,B", help="operators of one group or job; repeat"
     )
     parser.add_argument(
         "--together", action="append", default=[], metavar="A,B", help="operators on one machine crash as one; repeat"
@@ -53,7 +67,15 @@ def main(options: argparse.Namespace) -> int:
         recovery_s=options.recovery,
         together=tuple(tuple(names.split(",")) for names in options.together),
     )
-    chosen = techniques(flow, groups=[names.split(",") for names in options.group])
+    around = Around(
+        flow=flow,
+        groups=tuple(tuple(names.split(",")) for names in options.group),
+        batch_s=options.batch,
+        takeover_s=options.takeover,
+        catch_up=options.catch_up,
+    )
+    protections = options.protect or everything(flow)
+    chosen = techniques(around, protections)
     rule = QUICK_RULE if options.quick else PAPER_RULE
     began_s = time.monotonic()
     with open_pool(processes=options.processes, master=options.master) as pool:
@@ -67,7 +89,16 @@ def main(options: argparse.Namespace) -> int:
         )
     records = ModelRecords(
         modelled=graph.name,
-        settings={"seed": options.seed, "faults": asdict(faults), "groups": options.group, **asdict(rule)},
+        settings={
+            "seed": options.seed,
+            "faults": asdict(faults),
+            "protections": [each.describe() for each in protections],
+            "groups": options.group,
+            "batch_s": options.batch,
+            "takeover_s": options.takeover,
+            "catch_up": options.catch_up,
+            **asdict(rule),
+        },
         points=result.table(),
         statements=(),
         published=(),

@@ -1,17 +1,19 @@
 """What the commands of ``spillway model`` have in common: processes, progress, run directory, tables."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from spillway.cli.directories import run_directory
 from spillway.cli.numbers import seed
-from spillway.cli.output import PROGRESS, print_table
+from spillway.cli.output import PEOPLE, PROGRESS, print_table
 from spillway.errors import RunError
 from spillway.files.durable import write_whole
 from spillway.model.simulating import Progress, Result, Setting
 from spillway.records.campaign import read_manifest
 from spillway.records.model import ModelRecords
 from spillway.report.model_page import model_page
+from spillway.report.model_zeros import is_zero, zero_sentence
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -55,30 +57,25 @@ def print_points(result: Result) -> None:
         at for at, point in enumerate(result.points) if point.setting.faults.crashes or point.setting.faults.corrupts
     ]
     varied = {name: values for name, values in parameters.items() if len({values[at] for at in hurt}) > 1}
-    rows = []
-    for at, point in enumerate(result.points):
-        mean = {name: estimate.mean for name, estimate in point.measures.items()}
-        rows.append(
-            [
-                point.setting.configuration,
-                *(values[at] for values in varied.values()),
-                f"{mean['availability']:.5f}",
-                short(mean["tainted"]),
-                f"{mean['tainted_share']:.3%}",
-                short(mean["lost"]),
-                f"{mean['processor_s']:.3g}",
-                point.copies,
-            ]
-        )
+    means = [{name: estimate.mean for name, estimate in point.measures.items()} for point in result.points]
+    shown = {name: column for name, column in _COLUMNS.items() if not is_zero(means, name)}
+    rows = [
+        [
+            point.setting.configuration,
+            *(values[at] for values in varied.values()),
+            *(written(means[at][name]) for name, (_, written) in shown.items()),
+            point.copies,
+        ]
+        for at, point in enumerate(result.points)
+    ]
     print_table(
         f"{result.experiment}: means of {min(point.replications for point in result.points):,} runs or more",
-        ["protection", *varied, "available", "tainted", "share", "lost", "cores", "copies"],
+        ["protection", *varied, *(title for title, _ in shown.values()), "copies"],
         rows,
     )
-
-
-def _every(rate_per_s: float) -> str:
-    return f"{1 / rate_per_s / 60:,.0f} min" if rate_per_s else "never"
+    sentence = zero_sentence(means, list(_COLUMNS))
+    if sentence:
+        PEOPLE.print(sentence, soft_wrap=True)
 
 
 def short(value: float) -> str:
@@ -95,3 +92,19 @@ def short(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:,.1f}{unit}"
     return f"{value:,.0f}"
+
+
+_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "availability": ("available", "{:.5f}".format),
+    "tainted": ("tainted", short),
+    "tainted_share": ("share", "{:.3%}".format),
+    "within_bound": ("within bound", short),
+    "lost": ("lost", short),
+    "delayed": ("delayed", short),
+    "processor_s": ("cores", "{:.3g}".format),
+}
+"""What matters most, in order: the measure, its title, how it is written. What is zero everywhere is left out."""
+
+
+def _every(rate_per_s: float) -> str:
+    return f"{1 / rate_per_s / 60:,.0f} min" if rate_per_s else "never"

@@ -2,12 +2,14 @@
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+
+from spillway.cli.tables import fitted
 
 PEOPLE = Console(highlight=False)
 PROGRESS = Console(stderr=True, highlight=False)
@@ -18,14 +20,17 @@ def print_json(value: Any) -> None:
     print(json.dumps(_plain(value), indent=2))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table whose first column is left-aligned and whose others are figures."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
-    for row in rows:
-        table.add_row(*map(str, row))
-    PEOPLE.print(table)
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, words: Sequence[str] = ()
+) -> None:
+    """A table that fits the terminal; all columns but the first and those of ``words`` are figures."""
+    PEOPLE.print(fitted(title, columns, rows, width=PEOPLE.width, words=words))
+
+
+def say(text: str) -> None:
+    """A sentence, wrapped between words; one that is longer than a line, such as a path, stays whole."""
+    wrapped = textwrap.fill(text, width=PEOPLE.width, break_long_words=False, break_on_hyphens=False)
+    PEOPLE.print(wrapped, markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from spillway.apps import APPS
-from spillway.cli.graphs import named_app, own_graph
+from spillway.cli.graphs import graph_words, is_own, named_app, own_graph
 from spillway.cli.numbers import count, seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
 from spillway.graph import Discard, Graph
@@ -25,10 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def add_app(parser: argparse.ArgumentParser) -> None:
     """Which graph: an application's, or one's own."""
-    known = ", ".join(sorted(APPS))
-    parser.add_argument(
-        "app", metavar="APP", help=f"{known}; or package.module:name, a Graph or a function that makes one"
-    )
+    parser.add_argument("app", metavar="APP", help=graph_words())
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
 
 def build_graph(options: argparse.Namespace) -> Graph:
     """An application's graph on its input, what it puts out thrown away; or a graph of one's own, as it is."""
-    if ":" in options.app:
+    if is_own(options.app):
         return own_graph(options.app)
     app = named_app(options.app)
     if options.input is not None:

@@ -16,6 +16,7 @@ from spillway.papers.af import reproduction as af
 from spillway.papers.af.accuracy import STUDIES
 from spillway.papers.ecoc import reproduction as ecoc
 from spillway.papers.ecoc.evaluation import PROCESSES
+from spillway.papers.spade import reproduction as spade
 from spillway.records.campaign import read_manifest
 from spillway.records.reproduction import Reproduction, Row
 from spillway.report.reproductions import reproduction_charts, reproduction_page
@@ -40,8 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=1, help="of the inputs, and of when something fails (default: 1)")
     parser.add_argument("--directory", type=Path, help="where records, charts and report.html go (default: a new one)")
     parser.epilog = (
-        "Exit status 0 means that all held that must. Of ecoc, relations between curves of the paper's figures are "
-        "listed with whether they hold, and decide nothing: machines differ."
+        "Exit status 0 means that all held that must. Of ecoc and spade, relations between curves of the paper's "
+        "figures are listed with whether they hold, and decide nothing: machines differ."
     )
 
 
@@ -138,6 +139,44 @@ def _show_ecoc(records: Reproduction) -> None:
         )
 
 
+def _show_spade(records: Reproduction) -> None:
+    scenarios = records.tables.get("scenarios", [])
+    if scenarios:
+        print_table(
+            "predictions from the crash of the model on, beside a run without (S1)",
+            ["scenario", "runs", "RMSE", "largest", "paper: RMSE", "largest"],
+            [
+                [
+                    row["scenario"],
+                    row["runs"],
+                    f"{row['rmse']:.3f} ({row['rmse_low']:.3f} to {row['rmse_high']:.3f})",
+                    f"{row['largest']:.2f}",
+                    "" if row["paper_rmse"] is None else f"{row['paper_rmse']:.2f}",
+                    "" if row["paper_largest"] is None else f"{row['paper_largest']:g}",
+                ]
+                for row in scenarios
+            ],
+        )
+    joins = records.tables.get("joins", [])
+    if joins:
+        print_table(
+            "joins with checkpoints beside joins without: processor time for the same tuples",
+            ["window", "every", "groups of", "overhead", "between", "saving", "tuples/s in"],
+            [
+                [
+                    row["join"],
+                    "never" if row["interval_s"] is None else f"{row['interval_s']:g} s",
+                    "" if row["group"] is None else f"{row['group']:,}",
+                    f"{1 - row['ratio']:.2%}",
+                    f"{1 - row['ratio_high']:.2%} and {1 - row['ratio_low']:.2%}",
+                    "" if row["interval_s"] is None else f"{row['saving_share']:.2%}",
+                    f"{row['input_per_s']:,.0f}",
+                ]
+                for row in joins
+            ],
+        )
+
+
 def _mean(rows: Sequence[Row], process: str, setting: str, interval: int) -> float:
     (found,) = (
         row["mean"] for row in rows if (row["process"], row["setting"], row["interval"]) == (process, setting, interval)
@@ -155,6 +194,12 @@ PAPERS: Mapping[str, Paper] = MappingProxyType(
             parts=ecoc.PARTS,
             reproduce=ecoc.reproduce,
             show=_show_ecoc,
+        ),
+        "spade": Paper(
+            meaning="checkpoints of single operators: crashes of a model, and what checkpoints of joins cost",
+            parts=spade.PARTS,
+            reproduce=spade.reproduce,
+            show=_show_spade,
         ),
     }
 )

@@ -3,7 +3,7 @@
 import argparse
 
 from spillway.cli.soaking import SEED, on_pool, tell
-from spillway.soak.failover_world import Walks, walk_some
+from spillway.soak.failover_walks import Walks, walk_some
 from spillway.soak.job_histories import JobHistories, live_some_jobs
 
 _PER_TASK = 250
@@ -29,8 +29,8 @@ def failover(options: argparse.Namespace) -> int:
     totals = Walks()
     elapsed_s = on_pool(options, totals, walk_some, count=options.schedules, per_task=_PER_TASK)
     sentence = (
-        f"{totals.schedules:,} schedules with {totals.crashes:,} crashes of a replica, {totals.failovers:,} failovers "
-        f"and {totals.lost:,} batches lost by groups that run freely"
+        f"{totals.schedules:,} schedules with {totals.crashes:,} crashes of a replica, {totals.failovers:,} failovers, "
+        f"{totals.let_go:,} replicas let go, and {totals.lost:,} batches lost by groups that run freely"
     )
     replay = f"spillway soak failover --seed {SEED} --schedules 1"
     return tell(options, totals, elapsed_s, sentence, kept=_KEPT, broken=_BROKEN, replay=replay)

@@ -7,7 +7,8 @@ from rich.table import Table
 from spillway.cli.output import PEOPLE
 from spillway.records.times import BatchTimes, average, steady
 
-_BAR = 30  # characters of the longest
+_BAR_MAX = 30  # characters of the longest, if the terminal has room for them
+_FIGURES = 34  # characters of a line before it
 
 
 def show_where(times: Sequence[BatchTimes]) -> None:
@@ -24,13 +25,14 @@ def show_where(times: Sequence[BatchTimes]) -> None:
         f"[bold]Where a batch's {1000 * total_s:,.0f} ms go[/bold], on average of {len(judged):,} batches{apart}",
         soft_wrap=True,
     )
+    room = max(0, min(_BAR_MAX, PEOPLE.width - _FIGURES))
     table = Table(box=None)
     table.add_column("", justify="left")
     table.add_column("ms", justify="right")
     table.add_column("share", justify="right")
     table.add_column("")
     for work, seconds in parts.items():
-        bar = "█" * round(_BAR * seconds / longest_s) if longest_s else ""
+        bar = "█" * round(room * seconds / longest_s) if longest_s else ""
         share = seconds / total_s if total_s else 0.0
         table.add_row(work.label, f"{1000 * seconds:,.1f}", f"{share:.0%}", bar)
     PEOPLE.print(table)

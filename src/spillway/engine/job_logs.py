@@ -140,15 +140,28 @@ class JobLogs:
         """Begin the logs it writes, or go on with them, and be there for those it reads."""
         for writer in self.writers.values():
             writer.open()
-        for view in self.views.values():
-            if view.input.drops:
-                view.mail.up(view.input.reader)
+        for view in self._attended:
+            view.be_there()
+
+    def be_there(self) -> None:
+        """Say once more that this job is at work, if what it said is gone with the memory of another."""
+        for view in self._attended:
+            view.be_there(again=True)
+
+    @property
+    def _attended(self) -> list[LogView]:
+        """The logs whose writers must know whether this job is there."""
+        return [view for view in self.views.values() if view.input.drops or view.input.member is not None]
+
+    def begin_as(self, peer: "JobLogs", batch: int) -> None:
+        """Have logs as another replica of the job had them behind a batch: this one goes on from there."""
+        for name, writer in self.writers.items():
+            writer.begin_as(peer.writers[name], batch)
 
     def close(self) -> None:
         """The job is down."""
-        for view in self.views.values():
-            if view.input.drops:
-                view.mail.down(view.input.reader)
+        for view in self._attended:
+            view.be_gone()
 
     def feeds(self) -> Iterator[tuple[str, LogFeed]]:
         """The logs that tuples are read from, feedback aside, by the name of the source."""

@@ -15,7 +15,7 @@ section 4.4: requests travel with the stream).
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -83,6 +83,10 @@ class LogMail:
             found.append(Dropped(first=last.first, last=batch, tuples=last.tuples + more))
         else:
             found.append(Dropped(first=batch, last=batch, tuples=tuples))
+        self.dropped_are(reader, found)
+
+    def dropped_are(self, reader: str, found: Sequence[Dropped]) -> None:
+        """Writer: all batches that a reader was not given."""
         self._write(f"dropped-{reader}.json", [[one.first, one.last, one.tuples] for one in found])
 
     def dropped(self, reader: str) -> list[Dropped]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from spillway.backup.behind import Writing, at_once
 from spillway.backup.items import ItemLog
 from spillway.backup.keeper import Keeper, Observer, ignore
 from spillway.backup.predecessors import NO_PREDECESSORS, Predecessors
@@ -50,6 +51,7 @@ class OpenOperator:
         clock: Clock | None = None,
         observe: Observer = ignore,
         reached: ReachedOf = not_noted,
+        writing: Writing = at_once,
     ) -> None:
         self.clock = clock or SystemClock()
         self.epoch = epoch
@@ -81,12 +83,14 @@ class OpenOperator:
             observe=observe,
             reached=lambda: reached(operator.name, index),
             predecessors=self._kept.before(epoch, arrays=arrays) if keeps_backups and epoch else NO_PREDECESSORS,
+            writing=writing,
         )
         self._own_backup = type(operator).backup is not Operator.backup
         self._own_divergence = type(operator).divergence is not Operator.divergence
 
     def close(self) -> None:
         """Let go of the shard's memory; the operator and the keeper are of no use after it."""
+        self.keeper.end()
         self.shard.close()
 
     @property

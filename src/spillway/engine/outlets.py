@@ -16,7 +16,7 @@ from spillway.engine.kept import Kept
 from spillway.engine.parquet_folder import forget_batches
 from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
-from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
+from spillway.graph.sinks import Console, Discard, ForEachBatch, Frames, Memory, Parquet, Sink
 from spillway.graph.stream_logs import LogOutput
 
 
@@ -89,7 +89,7 @@ class Outlets:
                 )
             case Console(rows=rows):
                 return Outlet(write=lambda output, batch: output.show(batch=batch, rows=rows))
-            case ForEachBatch(function=function, rewound=rewound):
+            case ForEachBatch(function=function, rewound=rewound) | Frames(function=function, rewound=rewound):
                 return Outlet(
                     write=lambda output, batch: function(output.native(), batch),
                     forget_after=rewound or (lambda batch: None),

@@ -16,7 +16,8 @@ from spillway.engine.job_logs import JobLogs
 from spillway.engine.log_files import LogPlace
 from spillway.engine.seat import Seat
 from spillway.graph.replicas import Member
-from spillway.protocols.failover import NOBODY, Claimed, Failover, Looked, Rule, State
+from spillway.protocols.failover import Claimed, Failover, Looked, Rule, State
+from spillway.protocols.seating import NOBODY
 from spillway.records.failed_over import FailedOver
 
 _BEATS_PER_DETECTION = 5
@@ -40,6 +41,8 @@ class Replica:
         self._beat_s = self._looked_s = float("-inf")
         self.log: list[FailedOver] = []
         """Each time that it became active, the last 10,000."""
+        self.let_go = False
+        """Whether nobody keeps for it what it has not read: it has to be started again, from a peer."""
 
     @property
     def active(self) -> bool:
@@ -49,12 +52,17 @@ class Replica:
         """It is started again, and whatever it was before it is not now."""
         self._failover = Failover(self.member.name, self._rule)
         self._looked_s = float("-inf")
+        self.let_go = False
 
     def look(self, *, committed: int, working: bool) -> None:
         """Beat if it is active and at work, or has done something; see who is active; take over if it has to."""
-        if self.member.group.either:
-            return  # readers take what they need from whoever has it
         now_s = self._clock.monotonic_s()
+        if self.member.group.either:  # readers take what they need from whoever has it
+            if working and now_s - self._looked_s >= self._rule.detection_s / _LOOKS_PER_DETECTION:
+                self._looked_s = now_s
+                self._logs.be_there()
+                self.let_go = self.member.name in self._seat.newest().missing
+            return
         if self.active and (committed > self._committed or (working and self._is_due(now_s, self._beat_s))):
             self._beats = max(self._beats, self._seat.beats(self.member.name)) + 1  # which may be its forerunner's
             self._seat.beat(self.member.name, self._beats)
@@ -63,15 +71,26 @@ class Replica:
         if now_s - self._looked_s < self._rule.detection_s / _LOOKS_PER_DETECTION or not working:
             return
         self._looked_s = now_s
+        self._logs.be_there()
         seated = self._seat.newest()
+        self.let_go = self.member.name in seated.missing
         beats = self._seat.beats(seated.replica) if seated.epoch != NOBODY else 0
         claim = self._failover.handle(
-            Looked(epoch=seated.epoch, active=seated.replica, beats=beats, ready=self.ready(), now_s=now_s)
+            Looked(
+                epoch=seated.epoch,
+                active=seated.replica,
+                beats=beats,
+                ready=self.ready(),
+                now_s=now_s,
+                let_go=self.let_go,
+            )
         )
         if claim is None:
             return
         lost = self._drop_unsent() if self.member.group.free_running and seated.epoch != NOBODY else 0
-        won = self._seat.claim(claim.epoch, self.member.name)
+        taken = seated.claimed(self.member.name)
+        assert taken.epoch == claim.epoch, (taken, claim)
+        won = self._seat.add(taken)
         self._failover.handle(Claimed(epoch=claim.epoch, won=won))
         if won:
             self._note(claim.epoch, before=seated.replica, silent_s=self._failover.silent_s, lost_tuples=lost)

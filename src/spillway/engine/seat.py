@@ -1,32 +1,25 @@
 """Which replica of a group is active, where all its replicas and readers see it: a folder beside their stream logs.
 
-    epoch-N.json         the replica that is active in epoch N; made once, by whoever comes first, and never replaced
+    epoch-N.json         the replica that is active in epoch N, and those that are missing; made once, by whoever comes
+                         first, and never replaced
     beat-REPLICA.json    how often its heart has beaten while it was active
 
-See ``protocols.failover`` for who writes what when. Old epochs go, but for a few that somebody may just be reading.
+See ``protocols.failover`` and ``protocols.seating`` for who writes what when. Old epochs go, but for a few that
+somebody may just be reading.
 """
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 
 from spillway.engine.log_files import LogPlace
 from spillway.files.durable import UNFINISHED, create_whole, make_folder
 from spillway.files.envelope import seal, unseal
 from spillway.files.folders import LocalFolder
-from spillway.protocols.failover import NOBODY
+from spillway.protocols.seating import NOBODY, Seated
 
 FORMAT = 1
 _KEPT = 16
 _PREFIX, _SUFFIX = "epoch-", ".json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seated:
-    """Who is active, in the newest epoch."""
-
-    epoch: int = NOBODY
-    replica: str = ""
 
 
 class Seat:
@@ -42,16 +35,19 @@ class Seat:
             with suppress(FileNotFoundError):  # a much newer one came meanwhile
                 body = unseal(self._folder.read(_name(epoch)), format=FORMAT, what=f"{_name(epoch)} in {self._path}")
                 if body is not None:
-                    return Seated(epoch=epoch, replica=str(body["replica"]))
+                    missing = {of: frozenset(map(str, body.get(of, ()))) for of in ("away", "returning")}
+                    return Seated(epoch=epoch, replica=str(body["replica"]), **missing)
         return Seated()
 
-    def claim(self, epoch: int, replica: str) -> bool:
-        """Be active in an epoch; false if somebody else is."""
+    def add(self, seated: Seated) -> bool:
+        """Add an entry behind the one that it follows from; false if somebody else has added one there."""
         make_folder(self._path)
+        epoch = seated.epoch
         if max(self._epochs(), default=NOBODY) >= epoch:
             return False
+        body = {"replica": seated.replica, "away": sorted(seated.away), "returning": sorted(seated.returning)}
         try:
-            create_whole(self._path / _name(epoch), seal({"replica": replica}, format=FORMAT))
+            create_whole(self._path / _name(epoch), seal(body, format=FORMAT))
         except FileExistsError:
             return False
         for old in self._epochs():

@@ -36,16 +36,19 @@ import pyarrow as pa
 
 from spillway.engine.log_copies import Copies
 from spillway.engine.log_files import ROWS_PER_PART, Held, LogBatch, LogFiles, LogPlace
-from spillway.engine.log_mail import NO_LOAD, LogMail
+from spillway.engine.log_mail import NO_LOAD, Dropped, LogMail
 from spillway.engine.ordering import in_order, same
 from spillway.engine.seat import Seat
 from spillway.errors import RunError, StateError
 from spillway.files.arrow_files import Part, encode
+from spillway.graph.replicas import Member
 from spillway.graph.stream_logs import LogInput, LogOutput
 from spillway.state.memory import memory_error
 
 BYTES_MAX = 256 << 20
 """What a log may hold before its job waits, unless something else is said."""
+
+_ATTEMPTS = 10  # to copy what another replica's readers have not got, while they get it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class LogWriter:
         self.bytes_max = bytes_max
         self.mail = LogMail(self._log.folder)
         self._copies = Copies(place, output)
+        self._seats = {member.job: Seat(place, member.job) for member in self.members}
 
     @property
     def stream(self) -> str:
@@ -77,6 +81,11 @@ class LogWriter:
     @property
     def readers(self) -> tuple[str, ...]:
         return tuple(reader.job for reader in self._output.readers)
+
+    @property
+    def members(self) -> list[Member]:
+        """The readers that are replicas of groups."""
+        return [reader.member for reader in self._output.readers if reader.member is not None]
 
     def open(self) -> None:
         """Begin the log, or go on with one that is there; refuse that of another graph."""
@@ -139,6 +148,28 @@ class LogWriter:
             for name in sorted(kept):
                 self._log.folder.write(name, kept[name])
 
+    def begin_as(self, other: "LogWriter", batch: int) -> None:
+        """Begin anew as another replica's log was behind a batch, with what readers want of it and have said to it."""
+        for attempt in range(_ATTEMPTS):
+            said = {reader: other.mail.acknowledged(reader) for reader in self.readers}
+            dropped = {reader: other.mail.dropped(reader) for reader in self.readers}
+            try:
+                kept = other.kept(min(said.values()), batch + 1)
+                break
+            except FileNotFoundError:  # readers have got it meanwhile
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        first = min((file.numbers[0] for file in self._log.files.named(kept)), default=batch + 1)
+        own = self._log.held() if self._log.begun() else Held(batches=())
+        if own.next >= first:  # the other may have lost what readers can still have from here
+            kept = {**self.kept(min(said.values()), first), **kept}
+        said = {reader: max(batches, self.mail.acknowledged(reader)) for reader, batches in said.items()}
+        self.begin_at(batch + 1, position=other.position_after(batch), kept=kept)
+        for reader, batches in said.items():
+            self.mail.acknowledge(reader, batches)
+            if dropped[reader]:
+                self.mail.dropped_are(reader, dropped[reader])
+
     def room(self) -> bool:
         """Let go of what no reader needs; whether another batch may be begun."""
         with self._memory():
@@ -159,7 +190,7 @@ class LogWriter:
 
     def acknowledged(self) -> int:
         """How many batches all readers will never ask for again."""
-        return min(self.mail.acknowledged(reader.job) for reader in self._output.readers)
+        return min(acknowledged for acknowledged, _ in self._said())
 
     def waiting_bytes(self) -> int:
         """What readers have not acknowledged."""
@@ -193,8 +224,7 @@ class LogWriter:
 
     def _needed(self) -> Callable[[int], bool]:
         """Whether some reader has not acknowledged a batch, and is to have it."""
-        readers = [reader.job for reader in self._output.readers]
-        mail = [(self.mail.acknowledged(reader), self.mail.dropped(reader)) for reader in readers]
+        mail = self._said()
 
         def needed(batch: int) -> bool:
             return any(
@@ -203,6 +233,13 @@ class LogWriter:
             )
 
         return needed
+
+    def _said(self) -> list[tuple[int, list[Dropped]]]:
+        """What each reader that something is kept for has acknowledged, and what was dropped for it."""
+        # In this order: one that was let go and is there again by now started from one that had said so much before.
+        mail = {one.job: (self.mail.acknowledged(one.job), self.mail.dropped(one.job)) for one in self._output.readers}
+        away = frozenset[str]().union(*(seat.newest().away for seat in self._seats.values()))
+        return [said for reader, said in mail.items() if reader not in away]
 
     def _again(self, found: LogBatch, ordered: pa.RecordBatch) -> Appended:
         there = self._log.tuples_of(found)
@@ -312,6 +349,18 @@ class LogView:
         """So many batches will not be asked for again by this reader; see ``log_mail`` for the load."""
         for log in self._logs:  # whichever is active next must know, too
             LogMail(log.folder).acknowledge(self.input.reader, batches, load)
+
+    def be_there(self, *, again: bool = False) -> None:
+        """Tell whoever writes that this reader is at work; ``again`` if that may be gone by now."""
+        for log in self._logs:
+            mail = LogMail(log.folder)
+            if not again or (log.begun() and not mail.is_up(self.input.reader)):
+                mail.up(self.input.reader)
+
+    def be_gone(self) -> None:
+        """Tell them that it is not."""
+        for log in self._logs:
+            LogMail(log.folder).down(self.input.reader)
 
     def bytes_between(self, start: int, end: int) -> int:
         """What batches from one up to another have in the log, as far as they are there."""

@@ -17,6 +17,7 @@ from spillway.backup.items import ItemLog
 from spillway.backup.orders import NO_ORDERS, Orders
 from spillway.backup.policies import policy_of
 from spillway.clock import SystemClock
+from spillway.engine.blaming import blame, blamed
 from spillway.engine.feedback import Mailbox
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator
@@ -26,6 +27,7 @@ from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Edge
 from spillway.graph.stages import Stage
+from spillway.graph.watermarks import NO_TIMES, Times, time_batch, times_in
 from spillway.graph.windows import NO_MARKS, Hopping, Marks, mark_batch
 from spillway.operators.adding import Added
 from spillway.operators.operator import Operator, Out
@@ -88,7 +90,9 @@ class Task:
             for edge in stage.leaving
             if edge.marks and edge.stream.node in made_here
         }
+        self._clocks = [edge for edge in self._windows.values() if edge.tells_time]
         self._marks: dict[Edge, list[Marks]] = defaultdict(list)
+        self._times: dict[Edge, list[Times]] = defaultdict(list)
         for name in stage.operators:
             operator = operators[name]
             if not operator.stateful:
@@ -126,7 +130,8 @@ class Task:
             locks.enter_context(opened.shard.lock())
             opened.keeper.begin(self._batch, self._orders)
         for name, operator in self._running.items():
-            self._turns[name] = Turn(operator, self._open.get(name))
+            with blame(operator):
+                self._turns[name] = Turn(operator, self._open.get(name))
             for edge in self._graph.feedback_into(name):
                 with self._durably(name, "reading its feedback"):
                     taken = self._mailbox.take(edge, batch=self._batch - 1)
@@ -137,6 +142,9 @@ class Task:
         """Tuples that enter the graph."""
         if source in self._reads:
             self._reads[source].see(batch)
+        for edge in self._clocks:
+            if edge.stream.node == source and batch.num_rows:
+                self._times[edge].append(times_in(self._hopping(edge), batch))
         for edge in self._onward[source]:
             yield from self._arrive(edge, batch)
 
@@ -147,6 +155,8 @@ class Task:
             if edge in self._windows and batch.num_rows:
                 self._mark(edge, batch)
             yield edge, batch
+        elif edge.tells_time:
+            turn.tell_time(edge.stream.node, batch)
         elif edge.marks:
             turn.punctuate(batch)
         else:
@@ -172,6 +182,8 @@ class Task:
         for edge, marks in self._marks.items():
             shards = self._graph.shards_of(edge.node)
             yield self._windows[edge], mark_batch(NO_MARKS.merged(*marks), shards)
+        for edge, times in self._times.items():
+            yield edge, time_batch(NO_TIMES.merged(*times), self._graph.shards_of(edge.node))
         for name, opened in self._open.items():
             with self._durably(name, "leaving its feedback"):
                 for edge in self._upstream[name]:
@@ -193,11 +205,13 @@ class Task:
                     item_bytes=item_bytes,
                     item_s=item_s,
                     feedback_lost=self._lost[name],
+                    late=turn.late,
+                    ahead=turn.ahead,
                 )
             )
 
     def _route(self, operator: Operator, outs: Iterable[Out]) -> Iterator[Leaving]:
-        for out in outs:
+        for out in blamed(operator, outs):
             wanted = operator.schemas.get(out.port)
             if out.batch.schema != wanted:
                 declared = _types(wanted) if wanted else f"no port {out.port!r}"
@@ -212,11 +226,15 @@ class Task:
                     yield from self._arrive(edge, out.batch)
 
     def _mark(self, edge: Edge, batch: pa.RecordBatch) -> None:
-        window = self._graph.operators[edge.node].windowing
-        assert isinstance(window, Hopping)
-        marks = window.marks(batch)
+        marks = self._hopping(edge).marks(batch)
         if marks.windows.size:
             self._marks[edge].append(marks)
+
+    def _hopping(self, edge: Edge) -> Hopping:
+        """The windows at the end of an edge."""
+        window = self._graph.operators[edge.node].windowing
+        assert isinstance(window, Hopping)
+        return window
 
     def _keep_items(self, name: str, turn: Turn) -> tuple[int, float]:
         """Make what arrived durable, if its operator wants that; the bytes written and the seconds it took."""
@@ -247,7 +265,7 @@ class Task:
         return policy_of(self._running[name].protect).trim_to(batch=self._batch, backup_batch=backup_batch)
 
     def _check_key(self, operator: Operator, batch: pa.RecordBatch) -> None:
-        for column in operator.key:
+        for column in () if operator.null_keys else operator.key:
             values = batch[column]
             if values.null_count:
                 numbers = batch[SEQ].filter(pc.is_null(values))[:_EXAMPLES_MAX].to_pylist()

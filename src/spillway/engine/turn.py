@@ -3,6 +3,9 @@
     feedback of the batch before, then for every window of the batch: its tuples port by port, finish(); and if the
     window ends: end_window(), all state dropped, begin()
 
+or, where windows end by a watermark and the operator can keep several of them: the tuples of all windows that are open,
+finish(); and if some have ended: end_windows(), all state dropped but that of the others
+
 Tuples wait until the batch is complete if their order matters, if windows must be told apart, or if they are to be made
 durable first; otherwise they are applied as they come.
 """
@@ -18,12 +21,15 @@ import pyarrow.compute as pc
 
 from spillway.backup.keeper import Keeper
 from spillway.graph.feeds import BEFORE_ALL, SEQ
-from spillway.graph.windows import MARKS, Hopping, Sliding, marks_of
+from spillway.graph.watermarks import NO_TIMES, TIMES, Times, Watermark, times_of
+from spillway.graph.windows import MARKS, NO_MARKS, Hopping, Marks, Sliding, marks_of
 from spillway.operators.adding import Added
 from spillway.operators.operator import Operator, Out
+from spillway.operators.several_windows import SeveralWindows
 from spillway.state.shard import Shard
 
 PUNCTUATION = ""  # the part of an item log that is no port
+CLOCK = "clock of "  # how parts begin that are neither: what a source says of time
 
 
 class ShardAtHand(Protocol):
@@ -43,6 +49,7 @@ class Turn:
         self.operator = operator
         self.tuples = 0
         self.position: int | None = None  # where a sliding window ends now
+        self.late = self.ahead = 0  # tuples that were put aside: see graph.watermarks
         self.seq = opened.shard.seq if opened is not None else None
         """The highest ``seq`` of all tuples so far, or heard of in a punctuation."""
         self._opened = opened
@@ -84,6 +91,10 @@ class Turn:
         """Which windows the batch has tuples of, as far as one of those who send them knows."""
         self._waiting[PUNCTUATION].append(marks)
 
+    def tell_time(self, source: str, times: pa.RecordBatch) -> None:
+        """What the tuples of a source say of time, as far as one of those who read it knows."""
+        self._waiting[f"{CLOCK}{source}"].append(times)
+
     def arrived(self) -> Mapping[str, list[pa.RecordBatch]]:
         """All that came, by part: what an item log keeps."""
         return {**self._feedback, **self._waiting}
@@ -91,8 +102,10 @@ class Turn:
     def finish(self) -> Iterator[Out]:
         """Everything has arrived."""
         yield from self._take_feedback()
-        if isinstance(self.operator.windowing, Hopping):
-            yield from self._hop(self.operator.windowing)
+        if self.operator.watermark is not None:
+            yield from self._follow(self.operator.watermark)
+        elif isinstance(self.operator.windowing, Hopping):
+            yield from self._hop(self.operator.windowing, marks_of(self._waiting.pop(PUNCTUATION, [])))
         else:
             for port in self.operator.inputs:
                 yield from self._apply(port, self._waiting.pop(port, []))
@@ -103,16 +116,72 @@ class Turn:
         for port, batches in feedback.items():
             yield from self._process(port, _in_order(batches))
 
-    def _hop(self, window: Hopping) -> Iterator[Out]:
+    def _follow(self, watermark: Watermark) -> Iterator[Out]:
+        """Windows that end by a watermark: put aside what is late or ahead, and apply the rest."""
+        window = self.operator.windowing
+        assert self._opened is not None and isinstance(window, Hopping)
+        told = {each.source: times_of(self._waiting.pop(f"{CLOCK}{each.source}", [])) for each in watermark.clocks}
+        first = self._opened.shard.window
+        passed = watermark.after(told, first=first, extent=window.extent)
+        heard = NO_TIMES.merged(*told.values())
+        if isinstance(self.operator, SeveralWindows):
+            yield from self._put_aside(window, first=first, top=passed.top)
+            yield from self._keep_several(self.operator, heard, first=passed.first)
+        elif passed.first is None:
+            yield from self._hop(window, NO_MARKS)
+        else:
+            yield from self._put_aside(window, first=first, top=passed.first)
+            yield from self._hop(window, heard.marks().until(passed.first))
+
+    def _put_aside(self, window: Hopping, *, first: int | None, top: int | None) -> Iterator[Out]:
+        """Take out tuples whose window has ended, or lies beyond ``top``."""
+        for port in self.operator.inputs:
+            kept = []
+            for batch in self._waiting[port]:
+                numbers = window.numbers(batch)
+                late = numbers < first if first is not None else np.zeros(numbers.size, np.bool_)
+                ahead = numbers > top if top is not None else np.zeros(numbers.size, np.bool_)
+                self.late += int(late.sum())
+                self.ahead += int(ahead.sum())
+                aside = late | ahead
+                if not aside.any():
+                    kept.append(batch)
+                    continue
+                if not aside.all():
+                    kept.append(batch.filter(pa.array(~aside)))
+                if self.operator.late:
+                    yield Out("late", batch.filter(pa.array(aside)))
+            self._waiting[port] = kept
+
+    def _keep_several(self, operator: SeveralWindows, heard: Times, *, first: int | None) -> Iterator[Out]:
+        """Apply tuples of all windows that are open, and end those before ``first``."""
+        assert self._opened is not None
+        shard, keeper = self._opened.shard, self._opened.keeper
+        for port in operator.inputs:
+            yield from self._apply(port, self._waiting.pop(port, []))
+        yield from operator.finish()
+        self._hear(int(heard.lasts.max()) if heard.lasts.size else None)
+        if first is None or first == shard.window:
+            return
+        keeper.window_open(first)
+        if (operator.windows_held() < first).any():
+            yield from operator.end_windows(first)
+            kept = operator.kept_open(first)
+            keeper.windows_dropped()
+            operator.begin()
+            operator.reopen(kept)
+
+    def _hop(self, window: Hopping, marks: Marks) -> Iterator[Out]:
+        """Windows one at a time: each ends when the next begins."""
         assert self._opened is not None
         keeper = self._opened.keeper
-        marks = marks_of(self._waiting.pop(PUNCTUATION, []))
         open_before = self._opened.shard.window
         labels, begins = window.ends(marks.windows, open_before)
         lasts = window.lasts(marks, begins)
         if labels[0] != open_before:
             keeper.window_open(labels[0])
         for place, label in enumerate(labels):
+            self.operator.open_window = label
             for port in self.operator.inputs:
                 yield from self._apply(port, _of_window(window, self._waiting[port], begins, place))
             yield from self.operator.finish()
@@ -156,6 +225,8 @@ def replayed(operator: Operator, opened: ShardAtHand, parts: Mapping[str, list[p
         for batch in batches:
             if batch.schema == MARKS and part == PUNCTUATION:
                 turn.punctuate(batch)
+            elif batch.schema == TIMES and part.startswith(CLOCK):
+                turn.tell_time(part.removeprefix(CLOCK), batch)
             else:
                 for _ in turn.arrive(part, batch):
                     pass

@@ -10,6 +10,7 @@ from spillway.graph.declaration import Declaration
 from spillway.graph.delays import DELAY_MAX
 from spillway.graph.nodes import Edge, Exit, Source, Stream
 from spillway.graph.protections import Protection
+from spillway.graph.watermarks import TIMES, Watermark
 from spillway.graph.windows import MARKS, Hopping
 
 
@@ -28,6 +29,7 @@ class CheckedGraph:
     delay_max: timedelta = DELAY_MAX
     delays: Mapping[Stream, timedelta] = field(default_factory=dict)  # of streams that have a limit of their own
     protect: Protection | None = None  # of the whole graph, if that was said
+    watermarks: Mapping[str, Watermark] = field(default_factory=dict)  # of operators whose windows they end
 
     def delay_max_of(self, operator: str) -> timedelta:
         """How late the output of an operator may be while a host is gone: by its own word, or by its streams'."""
@@ -57,7 +59,7 @@ class CheckedGraph:
 
     def schema_of(self, edge: Edge) -> pa.Schema:
         """What travels on an edge."""
-        return MARKS if edge.marks else self.schemas[edge.stream]
+        return TIMES if edge.tells_time else MARKS if edge.marks else self.schemas[edge.stream]
 
     def feedback_into(self, node: str) -> list[Edge]:
         return [edge for edge in self.edges if edge.node == node and edge.feedback]
@@ -66,7 +68,10 @@ class CheckedGraph:
         return [edge for edge in self.edges if edge.stream.node == node and edge.feedback]
 
     def marks_into(self, node: str) -> list[Edge]:
-        """The punctuation that an operator with hopping windows gets beside its tuples."""
+        """The punctuation that an operator with hopping windows gets beside its tuples, or the times of sources."""
+        if node in self.watermarks:
+            clocks = self.watermarks[node].clocks
+            return [Edge(Stream(clock.source, "out"), node, "", marks=True) for clock in clocks]
         operator = self.operators.get(node)
         if operator is None or not isinstance(operator.windowing, Hopping):
             return []

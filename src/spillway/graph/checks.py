@@ -23,7 +23,9 @@ from spillway.given import check_whole
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ
+from spillway.graph.following import check_following, watermarks
 from spillway.graph.keeping import check_contracts
+from spillway.graph.key_types import KEY_TYPES, is_key_type
 from spillway.graph.lateness import check_delays
 from spillway.graph.nodes import Drawn, Edge, Exit, Source, Stream
 
@@ -45,9 +47,16 @@ def check(graph: Drawn) -> CheckedGraph:
     _check_ports(graph.edges, outputs, inputs)
     _check_feedback(graph.edges, operators, {name for name, source in sources.items() if source.log is not None})
     order = _order(graph.edges, operators)
+    followed = watermarks(graph.edges, sources, operators)
+    for name, watermark in followed.items():
+        operators[name] = operators[name].following(watermark)
     schemas = _schemas(graph.edges, sources, operators, order)
+    summed = {name for name, source in sources.items() if source.summed is not None}
     for name in order:
-        _check_operator(operators[name], graph.edges, schemas)
+        _check_operator(operators[name], graph.edges, schemas, summed)
+    for name, watermark in followed.items():
+        came = {edge.port: schemas[edge.stream] for edge in graph.edges if edge.node == name and not edge.feedback}
+        check_following(operators[name], watermark, sources, came)
     checked = CheckedGraph(
         name=graph.name,
         shards=graph.shards,
@@ -60,6 +69,7 @@ def check(graph: Drawn) -> CheckedGraph:
         order=tuple(order),
         delays=MappingProxyType(dict(graph.delays)),
         protect=graph.protect,
+        watermarks=MappingProxyType(followed),
     )
     _check_limits(checked)
     check_delays(checked)
@@ -159,10 +169,11 @@ def _cycle(waiting: dict[str, set[str]]) -> set[str]:
 def _schemas(
     edges: tuple[Edge, ...], sources: dict[str, Source], operators: dict[str, Declaration], order: list[str]
 ) -> dict[Stream, pa.Schema]:
+    """What every stream carries; each of ``operators`` is replaced by itself as it is on its inputs."""
     schemas = {Stream(name, "out"): source.schema for name, source in sources.items()}
     for name in order:
-        operator = operators[name]
         came = {edge.port: schemas[edge.stream] for edge in edges if edge.node == name and not edge.feedback}
+        operator = operators[name] = operators[name].resolved(came)
         declared = operator.output_schemas(came)
         if set(declared) != set(operator.outputs):
             raise GraphError(
@@ -186,7 +197,9 @@ def _check_output(name: str, port: str, schema: pa.Schema) -> None:
         raise GraphError(f"Operator {name!r}: output {port!r} must keep the column 'seq' of int64; it has {came}.")
 
 
-def _check_operator(operator: Declaration, edges: tuple[Edge, ...], schemas: dict[Stream, pa.Schema]) -> None:
+def _check_operator(
+    operator: Declaration, edges: tuple[Edge, ...], schemas: dict[Stream, pa.Schema], summed: set[str]
+) -> None:
     if operator.shards is not None:
         check_whole(f"Operator {operator.name!r}: shards", operator.shards, least=1)
     if operator.shards is not None and operator.shards > 1 and not operator.stateful:
@@ -215,7 +228,9 @@ def _check_operator(operator: Declaration, edges: tuple[Edge, ...], schemas: dic
                     f"{edge.stream} has {', '.join(schema.names)}."
                 )
             kind = schema.field(column).type
-            if not (pa.types.is_signed_integer(kind) or pa.types.is_string(kind)):
+            if edge.stream.node in summed:
+                continue  # whoever adds tuples up also brings them to their shards
+            if not is_key_type(kind):
                 raise GraphError(
-                    f"Operator {operator.name!r}: key column {column!r} must be an integer or a string; it is {kind}."
+                    f"Operator {operator.name!r}: key column {column!r} must be {KEY_TYPES}; it is {kind}."
                 )

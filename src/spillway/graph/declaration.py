@@ -7,6 +7,7 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from spillway.graph.protections import Protection
+from spillway.graph.watermarks import Watermark
 from spillway.graph.windows import Windowing
 
 
@@ -39,12 +40,19 @@ class Declaration(Protocol):
     @property
     def protect(self) -> Protection: ...
 
-    def protected_by(self, protect: Protection) -> Self:
-        """The same operator under this protection, unless it names one of its own or keeps no state."""
+    def protected_by(self, protect: Protection, *, anyway: bool = False) -> Self:
+        """The same operator under this protection, unless it keeps no state, or (but ``anyway``) names one itself."""
 
     @property
     def windowing(self) -> Windowing | None:
         """Which tuples the state is about; None for all there ever were."""
+
+    @property
+    def windows_at_once(self) -> bool:
+        """Whether it can keep several windows at a time."""
+
+    def following(self, watermark: Watermark) -> Self:
+        """The same operator with its windows ended by this watermark; asked once, before ``resolved``."""
 
     @property
     def delay_max(self) -> timedelta | None:
@@ -60,6 +68,9 @@ class Declaration(Protocol):
     @property
     def outputs_per_tuple_max(self) -> float:
         """β: the most output tuples that one input tuple can cause."""
+
+    def resolved(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The same operator with all that follows from the schemas of its input ports; asked once, before the rest."""
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         """The schema of each output port, given those of the input ports; refuses inputs that do not fit."""

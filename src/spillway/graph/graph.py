@@ -4,6 +4,7 @@ Drawing is free: operators and streams may come in any order. ``Graph.checked`` 
 well-formed and returns the frozen graph that runtimes work from.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -28,6 +29,8 @@ from spillway.graph.protections import Protection
 from spillway.graph.replicas import Group, Member, Replicate
 from spillway.graph.sinks import Sink
 from spillway.graph.spark_types import arrow_schema
+from spillway.graph.summed import Summed
+from spillway.graph.watermarks import event_time
 
 
 class Graph:
@@ -91,11 +94,28 @@ class Graph:
         rest = tuple(name for name in operators if not any(name in job.nodes for job in declared))
         return (*copied, *([Job(name=self.name, nodes=rest, group=self._replicate)] if rest else []))
 
-    def source(self, name: str, data: Any, *, seq: str = SEQ) -> Stream:
+    def source(
+        self,
+        name: str,
+        data: Any,
+        *,
+        seq: str = SEQ,
+        time: str | None = None,
+        lateness: int | timedelta | None = None,
+        ahead_max: int | timedelta | None = None,
+    ) -> Stream:
         """Let tuples in from a trace, a generator, files of a folder that grows, or any streaming DataFrame.
 
         ``seq`` names the column that numbers them: int64, strictly ascending in the order in which tuples were made.
+
+        ``time`` names the column that says when they happened, a timestamp or an integer. Windows of that column
+        downstream (``Hopping(time=…)``) then end by a watermark: the highest time of the batches so far less
+        ``lateness``, and tuples that come later than that are put aside, and counted. So are those whose time is more
+        than ``ahead_max`` after all the others', by default a day: see ``graph.watermarks``.
         """
+        if isinstance(data, Summed):
+            self._enter(Source(name, data, pa.schema([SEQ_FIELD, *data.tuples]), SEQ))
+            return Stream(name, "out")
         declared = is_feed(data) or isinstance(data, Files)
         schema = data.schema if declared else arrow_schema(data, f"Source {name!r}")
         if seq not in schema.names or schema.field(seq).type != pa.int64():
@@ -107,7 +127,9 @@ class Graph:
                 f"{SEQ!r} already. Drop or rename it before the source."
             )
         others = [column for column in schema if column.name != seq]
-        self._enter(Source(name, data, pa.schema([SEQ_FIELD, *others]), seq))
+        entered = pa.schema([SEQ_FIELD, *others])
+        times = event_time(f"Source {name!r}", entered, time=time, lateness=lateness, ahead_max=ahead_max)
+        self._enter(Source(name, data, entered, seq, times))
         return Stream(name, "out")
 
     def add(self, operator: Declaration, *streams: Stream, **ports: Stream) -> Stream:
@@ -213,6 +235,19 @@ class Graph:
             found[part.job] = graph
         return found
 
+    def protected(self, protect: Protection) -> "Graph":
+        """The same graph with all that keeps state under this protection, whatever operators, jobs or graph named.
+
+        What runs as several replicas goes on to do so.
+        """
+        made = copy.copy(self)
+        made.protect = protect
+        made._jobs = {name: replace(job, protect=None) for name, job in self._jobs.items()}
+        made._declared = {name: found.protected_by(protect, anyway=True) for name, found in self._declared.items()}
+        made._nodes = {**self._nodes, **made._declared}
+        made._edges, made._delays = list(self._edges), dict(self._delays)
+        return made
+
     def checked(self) -> CheckedGraph:
         """The frozen graph, or a GraphError that names what is wrong."""
         checked = check(self)
@@ -224,7 +259,17 @@ class Graph:
         styles = {"text": draw_text, "mermaid": draw_mermaid}
         if style not in styles:
             raise GraphError(f"draw: style must be one of {', '.join(styles)}; got {style!r}.")
-        return styles[style](self)
+        return styles[style](self._resolved())
+
+    def _resolved(self) -> "Graph":
+        """The graph with operators as they are on their inputs; as it was drawn, if it is not well-formed yet."""
+        try:
+            operators = check(self).operators
+        except GraphError:
+            return self
+        resolved = copy.copy(self)
+        resolved._nodes = {name: operators.get(name, node) for name, node in self._nodes.items()}
+        return resolved
 
     def _protected(self, operator: Declaration) -> Declaration:
         """An operator as its job protects it, or the graph."""

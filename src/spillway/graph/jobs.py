@@ -29,10 +29,12 @@ from types import MappingProxyType
 from spillway.errors import GraphError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import SEQ
+from spillway.graph.following import event_time_of_log
 from spillway.graph.nodes import Drawn, Edge, Exit, Job, Node, Source, Stream
 from spillway.graph.protections import Protection
 from spillway.graph.replicas import Member, log_of
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
+from spillway.graph.watermarks import EventTime
 
 OUT = "-out"
 """What the name of a group ends with in that of the job its sinks are in: each output is written by one."""
@@ -135,7 +137,8 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
     replicas = [(job, number, name) for job in _order(waits) for number, name in enumerate(members[job])]
     parts = []
     for job, number, name in replicas:
-        group = declared[job].group if job in declared else None
+        member = _member(declared, job, name)
+        group = None if member is None else member.group
         nodes: dict[str, Node] = {node: given for node, given in graph.nodes.items() if found[node] == job}
         edges = [edge for edge in checked.edges if found[edge.node] == found[edge.stream.node] == job]
         for stream in dict.fromkeys(edge.stream for edge in between if found[edge.node] == job):
@@ -143,11 +146,11 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
             writing = declared.get(found[stream.node])
             if writing is not None and writing.group is not None:
                 given = replace(given, replicas=writing.members, either=writing.group.either)
-            given = replace(given, reader=name)
-            nodes[str(stream)] = Source(str(stream), given, given.schema, SEQ)
+            given = replace(given, reader=name, member=member)
+            nodes[str(stream)] = Source(str(stream), given, given.schema, SEQ, _event_time(checked, found, stream, job))
         edges += [_from_log(edge) for edge in between if found[edge.node] == job]
         for stream in dict.fromkeys(edge.stream for edge in between if found[edge.stream.node] == job):
-            output = _output(checked, found, stream, job, drops, members)
+            output = _output(checked, found, stream, job, drops, declared)
             output = replace(output, producer=name)
             if group is not None:
                 others = [log_of(str(stream), other) for other in range(group.replicas) if other != number]
@@ -155,7 +158,6 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
                 output = replace(output, replica=number, compared_with=compared_with)
             nodes[str(stream)] = Exit(str(stream), output)
             edges.append(Edge(stream, str(stream), "in"))
-        member = None if group is None else Member(job=job, name=name, group=group)
         parts.append(
             JobPart(
                 job=name,
@@ -195,6 +197,20 @@ def _check_groups(graph: Drawn, declared: Mapping[str, Job], clocks: Mapping[str
             raise GraphError(
                 f"Graph {graph.name!r}: job {name!r} drops {job.drops[0]} while it is down, and runs as "
                 f"{job.group.describe()}, whose replicas must get the same. Leave out one of the two."
+            )
+        if job.group is not None and job.group.restart == "nothing":
+            _check_nothing_kept(graph, job)
+
+
+def _check_nothing_kept(graph: Drawn, job: Job) -> None:
+    """Refuse backups that nobody would ever go on with."""
+    for name in job.nodes:
+        node = graph.nodes[name]
+        if not isinstance(node, Source | Exit) and node.stateful and node.protect.keeps_backups:
+            raise GraphError(
+                f"Graph {graph.name!r}: replicas of job {job.name!r} start again from nothing, and its operator "
+                f"{name!r} keeps backups ({node.protect.describe()}), which none of them would use. Protect it by "
+                f"Nothing(), or say restart='own' or restart='peer'."
             )
 
 
@@ -285,7 +301,7 @@ def _output(
     stream: Stream,
     job: str,
     drops: set[tuple[str, Stream]],
-    members: Mapping[str, tuple[str, ...]],
+    declared: Mapping[str, Job],
 ) -> LogOutput:
     away = [edge for edge in checked.edges if edge.stream == stream and found[edge.node] != job]
     readers = dict.fromkeys(found[edge.node] for edge in away)
@@ -298,10 +314,29 @@ def _output(
         stream=str(stream),
         producer=job,
         readers=tuple(
-            LogReader(job=name, drops=(reader, stream) in drops) for reader in readers for name in members[reader]
+            LogReader(job=name, drops=(reader, stream) in drops, member=_member(declared, reader, name))
+            for reader in readers
+            for name in (declared[reader].members if reader in declared else (reader,))
         ),
         most=tuple(most.items()),
     )
+
+
+def _event_time(checked: CheckedGraph, found: Mapping[str, str], stream: Stream, job: str) -> EventTime | None:
+    """What a log says of time to a job in which windows end by it."""
+    if not any(found[name] == job for name in checked.watermarks):
+        return None
+    followed = {clock.source for watermark in checked.watermarks.values() for clock in watermark.clocks}
+    upstream = (checked.upstream(stream.node) | {stream.node}) & followed
+    sources = {name: checked.sources[name] for name in checked.sources if name in upstream}
+    source = event_time_of_log(stream, f"Job {job!r}", sources, checked.schemas[stream])
+    return None if source is None else source.event_time
+
+
+def _member(declared: Mapping[str, Job], job: str, name: str) -> Member | None:
+    """That a part of a job is one of its replicas, if it is."""
+    group = declared[job].group if job in declared else None
+    return None if group is None else Member(job=job, name=name, group=group)
 
 
 def _from_log(edge: Edge) -> Edge:

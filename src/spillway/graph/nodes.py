@@ -15,6 +15,8 @@ from spillway.graph.protections import Protection
 from spillway.graph.replicas import Group
 from spillway.graph.sinks import Sink
 from spillway.graph.stream_logs import LogInput
+from spillway.graph.summed import Summed
+from spillway.graph.watermarks import EventTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class Edge:
     durable: bool = False  # feedback that survives the loss of memory
     marks: bool = False  # not the tuples, but which windows they belong to: see graph.windows
 
+    @property
+    def tells_time(self) -> bool:
+        """Whether it leads from a source to an operator, and to no port of it: see ``graph.watermarks``."""
+        return self.marks and not self.port
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -48,6 +55,7 @@ class Source:
     data: Any
     schema: pa.Schema
     seq: str
+    event_time: EventTime | None = None
 
     @property
     def feed(self) -> Feed | None:
@@ -68,9 +76,19 @@ class Source:
         return self.data if isinstance(self.data, LogInput) else None
 
     @property
+    def summed(self) -> Summed | None:
+        return self.data if isinstance(self.data, Summed) else None
+
+    @property
     def by_spark(self) -> bool:
-        """Whether it is a streaming DataFrame, which only Spark can read."""
+        """Whether it is a streaming DataFrame, or made of one, which only Spark can read."""
         return self.feed is None and self.files is None and self.log is None
+
+    @property
+    def frame(self) -> Any:
+        """The streaming DataFrame that only Spark can read."""
+        assert self.by_spark
+        return self.data if self.summed is None else self.summed.frame
 
     def now(self) -> Feed | None:
         """What there is to read at this time, as a feed; None if only Spark can read it."""
@@ -83,6 +101,14 @@ class Source:
             return self.files.open(piece)
         assert self.feed is not None
         return open_piece(self.feed, piece)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What was said of it beside its name and data: what ``Graph.source`` takes to declare it once more."""
+        times = self.event_time
+        if times is None:
+            return {"seq": self.seq}
+        return {"seq": self.seq, "time": times.column, "lateness": times.lateness, "ahead_max": times.ahead_max}
 
     def columns_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """What was read, with the columns in the order of the schema and the numbering one renamed."""

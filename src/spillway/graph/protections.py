@@ -96,7 +96,12 @@ class Nothing(Protection):
 class Checkpoint(Protection):
     """State is backed up every so many tuples, or every so much time: afterwards it is stale by at most that.
 
-    The interval is looked at when a batch ends, so a batch that is longer than it makes the batch the interval.
+    The interval is looked at when a batch ends, so a batch that is longer than it makes the batch the interval. A copy
+    is taken then, and made durable while further batches run; should one be due before that is done, it is not made.
+
+    Tuples that came after the last backup are lost with memory, and those they would have pushed out of a window are
+    *stale* (seed 004, section 4.4). A window of so many tuples drops them after a recovery, by estimate: as many as
+    came since in the meantime at the rate before the backup. With ``keep_stale`` it keeps them.
 
     >>> Checkpoint(every=10_000).describe()
     'Checkpoint(every 10,000 tuples)'
@@ -105,11 +110,12 @@ class Checkpoint(Protection):
     """
 
     every: int | timedelta
+    keep_stale: bool = False
 
     spelling = Spelling(
         word="checkpoint",
-        form="checkpoint:every=TUPLES or checkpoint:every=SECONDSs",
-        settings={"every": interval},
+        form="checkpoint:every=TUPLES or checkpoint:every=SECONDSs, with ,keep_stale",
+        settings={"every": interval, "keep_stale": said},
     )
 
     def __post_init__(self) -> None:
@@ -134,7 +140,7 @@ class Checkpoint(Protection):
 
     def describe(self) -> str:
         interval = f"{self.every:,} tuples" if isinstance(self.every, int) else f"{self.every_s:g} s"
-        return f"Checkpoint(every {interval})"
+        return f"Checkpoint(every {interval}{', keeps stale tuples' if self.keep_stale else ''})"
 
 
 @dataclass(frozen=True, slots=True)

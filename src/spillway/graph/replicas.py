@@ -2,14 +2,25 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from spillway.errors import GraphError
 from spillway.given import check_whole
+from spillway.graph.spelling import Spelling, interval, said, whole
 
 Failing = Literal["by position", "free running"]
+Restarting = Literal["own", "peer", "nothing"]
 
 REPLICAS_MAX = 8
+
+_RESTARTED = {"own": (), "peer": ("restarted from a peer",), "nothing": ("restarted from nothing",)}
+_FAILOVERS: dict[str, Failing] = {"position": "by position", "free": "free running"}
+
+
+def _failover(word: str) -> Failing:
+    if word not in _FAILOVERS:
+        raise ValueError(f"failover is {' or '.join(_FAILOVERS)}, not {word!r}")
+    return _FAILOVERS[word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +35,17 @@ class Group:
     "free running"  what the new active one puts out from then on, as in System S: what its readers had not got of what
                     it put out before is lost, and counted.
 
-    What protects the state of each replica is for its operators to say. It starts again from its own memory or backups.
+    ``restart`` says what a replica goes on with that died and is started again, or is started late:
+
+    "own"      its own memory or, if that is lost, its backups, as its operators' protections have it; it then reads
+               all that it has missed.
+    "peer"     the memory of a replica that has come further, from the batch that one has done; its own if none has.
+    "nothing"  empty state, behind what another replica has done, as in System S. What it puts out is not what others
+               do, so it is for groups that run freely, and for operators that keep no backups.
+
+    One that stays away holds up those it reads from, since they keep what it has not read. After ``away_max``, or when
+    a log is full, they let it go, if another replica is there; when it comes back it starts from that one, whatever
+    ``restart`` says.
 
     >>> Group().describe()
     'Group(2 replicas, by position, detected after 1 s)'
@@ -33,16 +54,33 @@ class Group:
     replicas: int = 2
     detection: timedelta = timedelta(seconds=1)
     failover: Failing = "by position"
+    restart: Restarting = "own"
+    away_max: timedelta = timedelta(minutes=10)
+
+    spelling: ClassVar[Spelling] = Spelling(
+        word="group",
+        form="group[:replicas=NUMBER,detection=SECONDSs,failover=position or free]",
+        settings={"replicas": whole, "detection": interval, "failover": _failover},
+    )
 
     def __post_init__(self) -> None:
         check_whole("Group: replicas", self.replicas, least=2)
         if self.replicas > REPLICAS_MAX:
             raise GraphError(f"Group: replicas is at most {REPLICAS_MAX}; got {self.replicas}.")
-        given: object = self.detection
-        if not isinstance(given, timedelta) or given <= timedelta(0):
-            raise GraphError(f"Group: detection must be a timedelta above zero; got {given!r}.")
+        times: dict[str, object] = {"detection": self.detection, "away_max": self.away_max}
+        for name, given in times.items():
+            if not isinstance(given, timedelta) or given <= timedelta(0):
+                raise GraphError(f"Group: {name} must be a timedelta above zero; got {given!r}.")
         if self.failover not in get_args(Failing):
             raise GraphError(f"Group: failover is one of {', '.join(get_args(Failing))}; got {self.failover!r}.")
+        if self.restart not in get_args(Restarting):
+            raise GraphError(f"Group: restart is one of {', '.join(get_args(Restarting))}; got {self.restart!r}.")
+        if self.restart == "nothing" and (self.either or not self.free_running):
+            raise GraphError(
+                "Group: a replica that starts again from nothing puts out something else than the others, and readers "
+                "that go on by position, or take batches from either copy, would get a mixture. Say restart='peer', or "
+                "failover='free running'."
+            )
 
     @property
     def free_running(self) -> bool:
@@ -59,7 +97,8 @@ class Group:
         return False
 
     def describe(self) -> str:
-        return f"Group({self.replicas} replicas, {self.failover}, detected after {self.detection.total_seconds():g} s)"
+        said = [f"{self.replicas} replicas", self.failover, f"detected after {self.detection.total_seconds():g} s"]
+        return f"Group({', '.join([*said, *_RESTARTED[self.restart]])})"
 
     def names(self, job: str) -> tuple[str, ...]:
         """The replicas of a job, each a job by itself.
@@ -88,6 +127,10 @@ class Replicate(Group):
 
     compare: bool = False
 
+    spelling: ClassVar[Spelling] = Spelling(
+        word="replicate", form="replicate[:replicas=NUMBER]", settings={"replicas": whole, "compare": said}
+    )
+
     @property
     def either(self) -> bool:
         return True
@@ -97,7 +140,8 @@ class Replicate(Group):
         return self.compare
 
     def describe(self) -> str:
-        return f"Replicate({self.replicas} copies{', compared' if self.compare else ''})"
+        said = [f"{self.replicas} copies", *(["compared"] if self.compare else [])]
+        return f"Replicate({', '.join([*said, *_RESTARTED[self.restart]])})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from spillway.errors import GraphError
 from spillway.given import check_whole
 
@@ -90,3 +92,35 @@ class ForEachBatch(Sink):
             raise GraphError(f"ForEachBatch: a function of a batch and its number is wanted; got {self.function!r}.")
         if self.rewound is not None and not callable(self.rewound):
             raise GraphError(f"ForEachBatch: rewound is a function of a batch's number; got {self.rewound!r}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileColumn:
+    """A column of files that tasks write: one of theirs, or a struct of several."""
+
+    name: str
+    type: pa.DataType
+    of: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """Parquet files in a folder of this machine, under names that nobody else has; who reads them is told which."""
+
+    folder: str
+    columns: tuple[FileColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frames(Sink):
+    """Any function of a batch's Spark DataFrame and its number, which is given the frame before it was run.
+
+    What the function does with it runs the batch, as one job: tuples are not kept in between, as they are for
+    ``ForEachBatch``. If it does not look at all of them, they are run once more. Only on Spark, and the only sink.
+    ``rewound`` is as for ``ForEachBatch``. With ``files`` tasks write these, and the frame has a row for each: its
+    ``path``, its ``size`` in bytes, and the ``time`` at which it was written, in milliseconds.
+    """
+
+    function: Callable[[Any, int], object]
+    rewound: Callable[[int], object] | None = None
+    files: WrittenFiles | None = None

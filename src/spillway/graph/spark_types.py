@@ -32,11 +32,11 @@ def arrow_schema(frame: Any, who: str) -> pa.Schema:
     fields = []
     for column in frame.schema.fields:
         type_name = column.dataType.simpleString()
-        kind = _arrow_of(type_name)
+        kind = arrow_of(type_name)
         if kind is None:
             raise GraphError(
-                f"{who}: column {column.name!r} is {type_name}; wanted one of {', '.join(ARROW_OF)}, or an array of "
-                f"one. Cast or drop it before the source."
+                f"{who}: column {column.name!r} is {type_name}; wanted one of {', '.join(ARROW_OF)}, a decimal, or "
+                f"an array of one. Cast or drop it before the source."
             )
         fields.append(pa.field(column.name, kind))
     return pa.schema(fields)
@@ -50,27 +50,34 @@ def spark_schema(schema: pa.Schema, who: str) -> str:
         if kind is None:
             raise GraphError(
                 f"{who}: column {column.name!r} is {column.type}; Spark wants one of {', '.join(map(str, SPARK_OF))}, "
-                f"or a list of one."
+                f"a decimal, or a list of one."
             )
         name = column.name.replace("`", "``")
         columns.append(f"`{name}` {kind}")
     return ", ".join(columns)
 
 
-def _arrow_of(type_name: str) -> pa.DataType | None:
+def arrow_of(type_name: str) -> pa.DataType | None:
     """The Arrow type of a Spark type, if there is one.
 
-    >>> _arrow_of("array<bigint>")
+    >>> arrow_of("array<bigint>")
     ListType(list<item: int64>)
+    >>> arrow_of("decimal(10,2)")
+    Decimal128Type(decimal128(10, 2))
     """
     if type_name.startswith("array<"):
-        item = ARROW_OF.get(type_name.removeprefix("array<").removesuffix(">"))
-        return None if item is None else pa.list_(item)
+        item = arrow_of(type_name.removeprefix("array<").removesuffix(">"))
+        return None if item is None or pa.types.is_list(item) else pa.list_(item)
+    if type_name.startswith("decimal("):
+        precision, scale = map(int, type_name.removeprefix("decimal(").removesuffix(")").split(","))
+        return pa.decimal128(precision, scale)
     return ARROW_OF.get(type_name)
 
 
 def _spark_of(kind: pa.DataType) -> str | None:
     if pa.types.is_list(kind):
-        item = SPARK_OF.get(kind.value_type)
+        item = None if pa.types.is_list(kind.value_type) else _spark_of(kind.value_type)
         return None if item is None else f"array<{item}>"
+    if pa.types.is_decimal128(kind):
+        return f"decimal({kind.precision},{kind.scale})"
     return SPARK_OF.get(kind)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spillway.graph.replicas import log_of
+from spillway.graph.replicas import Member, log_of
 from spillway.graph.sinks import Sink
 
 
@@ -26,6 +26,7 @@ class LogInput:
     in_step: bool = True  # whether a batch of the reader is one of the producer, by its number
     replicas: tuple[str, ...] = ()  # of the producer, if it is a group: each has a log of its own
     either: bool = False  # whether it is read from whichever replica has it, and not from the active one
+    member: Member | None = None  # if the reader is a replica itself
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -39,6 +40,7 @@ class LogReader:
 
     job: str
     drops: bool  # what is put out while it is down
+    member: Member | None = None  # if it is a replica of a group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ MARKS = pa.schema(
 )
 """Punctuation on its way to the shards: ``seq`` is the shard it is for, the others what ``Hopping.marks`` gave."""
 
-_MICROSECOND = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Extent(Windowing):
         if self.count is not None:
             check_whole(f"{kind}: count", self.count, least=1)
         elif isinstance(self.length, timedelta):
-            if self.length < _MICROSECOND:
+            if self.length < MICROSECOND:
                 raise GraphError(f"{kind}: length must be above zero; got {self.length!r}.")
         else:
             check_whole(f"{kind}: length", self.length, least=1)
@@ -76,7 +76,7 @@ class _Extent(Windowing):
         """The length in units of ``positions``."""
         if self.count is not None:
             return self.count
-        return self.length // _MICROSECOND if isinstance(self.length, timedelta) else self.length or 0
+        return self.length // MICROSECOND if isinstance(self.length, timedelta) else self.length or 0
 
     def positions(self, batch: pa.RecordBatch) -> Int64s:
         """Where in time each tuple lies: its ``seq``, its integer time, or microseconds."""
@@ -110,7 +110,8 @@ class Hopping(_Extent):
     true in the last tuple of a window; windows are numbered from 0.
 
     A window ends when a batch has a tuple of a later one. A tuple that comes after its window has ended counts in
-    the window that is then open.
+    the window that is then open. With a watermark (``time`` names the time column of a source upstream that declares a
+    ``lateness``) a window ends when the watermark has passed it, and a tuple that comes after that is late.
     """
 
     punctuation: str | None = None
@@ -140,7 +141,27 @@ class Hopping(_Extent):
         if self.punctuation is not None:
             ends = seqs[np.asarray(pc.fill_null(batch[self.punctuation], False))]
             return Marks(ends, ends)
-        return Marks(self.positions(batch) // self.extent, seqs).merged()
+        return Marks(self.numbers(batch), seqs).merged()
+
+    def numbers(self, batch: pa.RecordBatch) -> Int64s:
+        """The window of each tuple; not where a punctuation tells windows."""
+        return self.positions(batch) // self.extent
+
+    def bounds_type(self, schema: pa.Schema) -> pa.DataType:
+        """The type in which bounds are told: that of the times, or int64, for integers of any width and for ``seq``."""
+        kind = schema.field(self.column).type
+        return kind if pa.types.is_timestamp(kind) else pa.int64()
+
+    def starts(self, windows: Int64s, kind: pa.DataType) -> pa.Array:
+        """Where windows begin, in the type of ``bounds_type``.
+
+        >>> Hopping(count=10).starts(np.array([-1, 7]), pa.int64()).to_pylist()
+        [-10, 70]
+        """
+        starts = pa.array(windows * self.extent)
+        if not pa.types.is_timestamp(kind):
+            return starts
+        return starts.cast(pa.timestamp("us", kind.tz)).cast(kind, safe=False)
 
     def ends(self, marks: Int64s, window: int | None) -> tuple[list[int | None], Int64s]:
         """The windows of a batch, the first one open before it, and where each but the first begins.
@@ -169,7 +190,7 @@ class Hopping(_Extent):
         """Which of the windows that ``ends`` gave each tuple belongs to, by its place in that list."""
         if self.punctuation is not None:
             return self._places_of(np.asarray(batch[SEQ]), begins)
-        return self._places_of(self.positions(batch) // self.extent, begins)
+        return self._places_of(self.numbers(batch), begins)
 
     def lasts(self, marks: "Marks", begins: Int64s) -> list[int | None]:
         """For each window that ``ends`` gave: the highest ``seq`` known of it and of those before; None for none.
@@ -228,6 +249,18 @@ class Marks:
         lasts = np.full(windows.size, np.iinfo(np.int64).min)
         np.maximum.at(lasts, places, np.concatenate([self.lasts, *(o.lasts for o in others)]))
         return Marks(windows, lasts)
+
+    def until(self, window: int) -> "Marks":
+        """Those up to this window, which is the last of them, with or without tuples; none if there are none.
+
+        >>> Marks(np.array([3, 4, 9]), np.array([35, 41, 99])).until(5)
+        Marks(windows=array([3, 4, 5]), lasts=array([35, 41, 41]))
+        """
+        if not self.windows.size:
+            return self
+        near = self.windows <= window
+        last = self.lasts[near].max() if near.any() else self.lasts.min()
+        return Marks(self.windows[near], self.lasts[near]).merged(Marks(np.array([window]), np.array([last])))
 
 
 NO_MARKS = Marks(np.empty(0, np.int64), np.empty(0, np.int64))

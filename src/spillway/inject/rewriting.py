@@ -165,7 +165,7 @@ def redraw(
     redrawn = Graph(graph.name, shards=graph.shards, delay_max=graph.delay_max)
     for node in graph.nodes.values():
         if isinstance(node, Source):
-            redrawn.source(node.name, node.data, seq=node.seq)
+            redrawn.source(node.name, node.data, **node.said)
         elif not isinstance(node, Exit):
             redrawn.add(operator(kernel(node)))
     for added in extra:

@@ -1,7 +1,7 @@
 """A graph with jobs in one process: each job a run of its own, batch by batch in turn."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -11,10 +11,13 @@ from spillway.backup.keeper import Observer, ignore
 from spillway.clock import Clock, ManualClock, SystemClock
 from spillway.engine.coordinating import Coordination, check_coordination, needed_for_job
 from spillway.engine.job_logs import JobLogs, LogObserver, unobserved
+from spillway.engine.letting_go import LettingGo
 from spillway.engine.log_files import LogPlace
 from spillway.engine.outlets import Outlets
 from spillway.engine.replicas import Replica
+from spillway.engine.restarting import Home, begin
 from spillway.engine.rewinding import job_protection
+from spillway.engine.seat import Seat
 from spillway.engine.stream_log import BYTES_MAX
 from spillway.errors import GraphError, RunError
 from spillway.graph.graph import Graph
@@ -22,7 +25,9 @@ from spillway.local.run import LocalRun
 from spillway.operators.operator import Operator
 from spillway.records.checkpointed import Checkpointed
 from spillway.records.failed_over import FailedOver
+from spillway.records.let_go import LetGo
 from spillway.records.progress import ShardProgress
+from spillway.records.rejoined import Rejoined
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.seeds import generator
 from spillway.state.folders import claim, make_temporary
@@ -37,6 +42,8 @@ class LocalJobs:
     Jobs take turns: one batch each, if what it reads is there and its logs have room, in the order in which they read
     from each other; with a ``seed``, in another order every time. What leaves is the same. ``state`` and ``backups``
     have a folder for each job. ``log_bytes_max`` is what a stream log may hold before the job that writes it waits.
+    With ``only`` it is these jobs alone, and others are run by other processes, given the same ``state`` and
+    ``backups``: then a job is asked for its ``turn`` again and again, and silence is measured in real time.
 
     Jobs that are protected as a whole (``Coordinated``, ``Uncoordinated``) go back by themselves when memory is lost.
     For replicas of a group, every step takes a tenth of the time after which one that is silent is taken for dead.
@@ -54,14 +61,15 @@ class LocalJobs:
         observe_logs: LogObserver = unobserved,
         seed: int | None = None,
         log_bytes_max: int = BYTES_MAX,
+        only: Sequence[str] | None = None,
     ) -> None:
         self._name = graph.name
-        self._graphs = graph.divided()
+        self._graphs = _chosen(graph, only)
         check_coordination(graph)
         self._temporary = state is None
         self.state = make_temporary("local-", graph=graph.name) if state is None else state
-        if state is not None:
-            claim(state, graph=graph.name)
+        if state is not None and only is None:
+            claim(state, graph=graph.name)  # otherwise each job claims its own folder
         self._backups = backups
         self._clock = clock
         self._observe = observe
@@ -75,8 +83,12 @@ class LocalJobs:
         self._logs: dict[str, JobLogs] = {}
         self._coordination: dict[str, Coordination] = {}  # of jobs that are protected as a whole
         self._replicas: dict[str, Replica] = {}  # of jobs that are one of a group
+        self._letting_go: dict[str, LettingGo] = {}
         self._down: set[str] = set()
+        self._waiting: dict[str, int] = {}  # replicas that wait for a peer to start from, and the batch they come to
+        self._rejoined: list[Rejoined] = []
         self._looks = ManualClock()
+        self._looks_by: Clock = self._looks if only is None else SystemClock()
         groups = [graph.member.group for graph in self._graphs.values() if graph.member is not None]
         self._look_s = min((group.detection.total_seconds() / 10 for group in groups), default=0.0)
         self._idle = 0  # steps in which nothing happened
@@ -133,11 +145,18 @@ class LocalJobs:
 
     def turn(self, job: str) -> bool:
         """One batch of one job, if it can; whether it could."""
-        run, logs = self._runs[job], self._logs[job]
-        if job in self._down:
+        if job in self._waiting:
+            self._rejoin(job, self._waiting[job])
+        if job in self._down or job in self._waiting:
             return False
+        run, logs = self._runs[job], self._logs[job]
+        if self._letting_go[job].look():
+            return True
         if job in self._replicas:
             self._replicas[job].look(committed=run.batch - 1, working=True)
+            if self._replicas[job].let_go:  # while it was away, and it has just come back
+                self.restart(job)
+                return False
         if run.look_at_logs():
             return True
         if self._done(job):
@@ -153,25 +172,40 @@ class LocalJobs:
         return True
 
     def restart(self, job: str) -> None:
-        """Start a job again as another process would, after its own has died: with what it had committed."""
+        """Start a job again as another process would, after its own has died: with what it had committed.
+
+        A replica goes on with what its group declares, and waits for that if need be.
+        """
         run = self._runs[job]
         self._past += run.records()
         if job in self._coordination:
             self._checkpoints += self._coordination[job].log
         self._logs[job].close()
         run.close()
-        self._start(job, run.batch)
+        if job in self._replicas:
+            self._rejoin(job, run.batch)
+        else:
+            self._start(job, run.batch)
 
     def stop(self, job: str) -> None:
         """Have a replica of a group take no more turns, as if its process had died, until it is started again."""
         if job not in self._replicas:
             raise GraphError(f"Job {job!r} is none of a group: without it nothing would go on.")
         self._down.add(job)
+        self._logs[job].close()
 
     def failovers(self) -> list[FailedOver]:
         """Each time that a replica of a group became active."""
         found = [one for replica in self._replicas.values() for one in replica.log]
         return sorted(found, key=lambda one: (one.job, one.epoch))
+
+    def let_go(self) -> list[LetGo]:
+        """Each replica that those it reads from have let go, because it stayed away."""
+        return sorted((one for each in self._letting_go.values() for one in each.log), key=lambda one: one.time_s)
+
+    def rejoined(self) -> list[Rejoined]:
+        """Each time that a replica was started with the memory of another, or with none."""
+        return list(self._rejoined)
 
     def wipe(self, job: str) -> None:
         """Lose all memory of a job: its shards, and the stream logs that it writes."""
@@ -229,6 +263,9 @@ class LocalJobs:
                 observe=self._observe_logs,
             )
         logs.open()
+        before = self._letting_go.get(job)
+        letting_go = self._letting_go[job] = LettingGo(job, logs, place=self._place, clock=self._looks_by)
+        letting_go.log = [] if before is None else before.log
         self._outlets.setdefault(job, Outlets(checked, logs))
         self._runs[job] = LocalRun(
             graph,
@@ -243,14 +280,42 @@ class LocalJobs:
         )
         self._down.discard(job)
         if graph.member is not None:
-            before = self._replicas.get(job)
-            replica = Replica(graph.member, logs, place=self._place, clock=self._looks)
-            replica.log += before.log if before is not None else ()
+            forerunner = self._replicas.get(job)
+            replica = Replica(graph.member, logs, place=self._place, clock=self._looks_by)
+            replica.log += forerunner.log if forerunner is not None else ()
             self._replicas[job] = replica
         if batch > 0:
             logs.committed(batch - 1)  # which may not have been told before it died
         if self._done(job):
             logs.end(self._runs[job].batch)
+
+    def _rejoin(self, job: str, batch: int) -> None:
+        """Start a replica with what it is to go on with; it waits if that is not there yet."""
+        member = self._replicas[job].member
+        peers = {
+            name: self._home(name, self._runs[name].batch - 1)
+            for name in member.group.names(member.job)
+            if name != job and name in self._runs and name not in self._waiting
+        }
+        self._waiting[job] = batch
+        hopeful = any(name not in self._down and not self._done(name) for name in peers)
+        seat, own = Seat(self._place, member.job), self._home(job, batch - 1)
+        begun = begin(member, own, peers, seat=seat, hopeful=hopeful, clock=self._looks_by)
+        if begun.waits:
+            return
+        self._rejoined += [begun.rejoined] if begun.rejoined is not None else []
+        del self._waiting[job]
+        self._start(job, begun.behind + 1)
+
+    def _home(self, job: str, committed: int) -> Home:
+        return Home(
+            name=job,
+            graph=self._graphs[job].checked(),
+            state=self.state / job,
+            backups=self._backups,
+            logs=self._logs[job],
+            committed=lambda: committed,
+        )
 
     def _hear(self, job: str) -> bool:
         """Let a job hear what the others say; whether that was anything."""
@@ -278,3 +343,12 @@ class LocalJobs:
             if node in graph.nodes:
                 return self._runs[job]
         raise GraphError(f"Graph {self._name!r} has no {node!r}.")
+
+
+def _chosen(graph: Graph, only: Sequence[str] | None) -> dict[str, Graph]:
+    """The graphs of these jobs, or of all."""
+    graphs = graph.divided()
+    for job in only or ():
+        if job not in graphs:
+            raise GraphError(f"Graph {graph.name!r} has jobs {', '.join(graphs)}; there is no {job!r}.")
+    return graphs if only is None else {job: graphs[job] for job in only}

@@ -8,11 +8,13 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from spillway.backup.behind import Writing, at_once
 from spillway.backup.keeper import Observer, ignore
 from spillway.backup.orders import NO_ORDERS
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
 from spillway.engine.coordinating import Coordination
+from spillway.engine.epochs import shard_folder
 from spillway.engine.exchange import exchange
 from spillway.engine.feedback import Mailbox
 from spillway.engine.job_logs import JobLogs
@@ -52,6 +54,9 @@ class LocalRun:
     backups must reach, so that a later run is not misled by an older copy of them. With ``rescale`` the graph may have
     other numbers of shards than the earlier run, and state is divided anew.
 
+    Backups that may be written while further batches run (under ``Checkpoint``) are written at once, so that a run
+    repeats itself exactly; with ``writing=in_thread`` by a thread, as on Spark (see ``backup.behind``).
+
     A graph that is protected as a whole (``Coordinated``) goes back to its last checkpoint by itself when memory is
     lost: ``batch`` is then a smaller number again, and ``rewinds`` tells of it.
     """
@@ -70,6 +75,7 @@ class LocalRun:
         logs: JobLogs | None = None,
         outlets: Outlets | None = None,
         coordination: Coordination | None = None,
+        writing: Writing = at_once,
     ) -> None:
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
@@ -124,6 +130,7 @@ class LocalRun:
         self._backups = backups
         self._reach = Reach() if checkpoint is None else Reach.beside(checkpoint)
         self._observe = observe
+        self._writing = writing
         if self._rewinding is not None:
             self._rewinding.begin(batch, self._forget_after)
         places = Places(state=state, backups=backups, reach=self._reach, clock=self._clock)
@@ -233,10 +240,18 @@ class LocalRun:
         """Each time this run was sent back to its last checkpoint, because memory was lost."""
         return [] if self._rewinding is None else list(self._rewinding.log)
 
-    def wipe(self) -> None:
-        """Lose all shard memory."""
-        self._let_go()
-        wipe(self.state)
+    def wipe(self, operator: str | None = None) -> None:
+        """Lose all shard memory, or that of one operator, as when the process it runs in is killed."""
+        if operator is None:
+            self._let_go()
+            wipe(self.state)
+            return
+        asked_for(self._graph, self._operators, operator, 0)
+        for index in range(self._graph.shards_of(operator)):
+            opened = self._open.pop((operator, index), None)
+            if opened is not None:
+                opened.close()
+        wipe(shard_folder(self.state, self._graph.name, operator, 0).parent)
 
     def records(self) -> list[ShardProgress]:
         """What every shard did in every batch so far."""
@@ -321,6 +336,7 @@ class LocalRun:
                 clock=self._clock,
                 observe=self._observe,
                 reached=self._reach.of,
+                writing=self._writing,
             )
             self._open[operator.name, index] = opened
         return opened

@@ -15,24 +15,35 @@ from spillway.model.flow import Flow, FlowOperator, Port, Settling
 from spillway.model.from_graph import flow_of, net_of
 from spillway.model.profile import Profile, load_profile
 from spillway.model.protections import (
+    Around,
+    BoundedState,
     CheckpointState,
+    ExactState,
     FullReplication,
     HighAvailabilityGroups,
+    KeptItems,
     NoProtection,
+    RewindingJobs,
     Technique,
+    technique_of,
 )
 from spillway.model.stream_net import StreamNet, build
 
 __all__ = [
+    "Around",
+    "BoundedState",
     "CheckpointState",
+    "ExactState",
     "Faults",
     "Flow",
     "FlowOperator",
     "FullReplication",
     "HighAvailabilityGroups",
+    "KeptItems",
     "NoProtection",
     "Port",
     "Profile",
+    "RewindingJobs",
     "Settling",
     "StreamNet",
     "Technique",
@@ -40,4 +51,5 @@ __all__ = [
     "flow_of",
     "load_profile",
     "net_of",
+    "technique_of",
 ]

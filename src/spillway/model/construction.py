@@ -3,15 +3,17 @@
 Protections and faults find here what they need to say what an event does to others; see `protections.technique`.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spillway.model.copies import CopyPlaces, PortPlaces, StatePlaces, places_of
 from spillway.model.faults import Faults
 from spillway.model.flow import Flow, Link
+from spillway.model.kept import JobPlaces, KeptPlaces, job_places, kept_places
 from spillway.model.layout import Layout
 from spillway.model.zero_or_one import both, negated, never, plus, product
-from spillway.san.expressions import Expression, Number, maximum
+from spillway.san.expressions import Expression, Number, all_of, maximum
 from spillway.san.net import Net
 from spillway.san.parts import Assignment, Place
 
@@ -53,6 +55,7 @@ class Building:
         self.net = Net(flow.name)
         self.arrivals = self.net.place("arrivals")  # tuples from outside so far
         self.lost = self.net.place("lost")  # tuples dropped because whoever should have had them was down
+        self.delayed = self.net.place("delayed")  # tuples kept because whoever should have had them was not ready
         self.copies: tuple[tuple[CopyPlaces, ...], ...] = tuple(
             tuple(
                 places_of(
@@ -74,6 +77,16 @@ class Building:
         """How many times as fast as in truth tuples are processed."""
         self.gates: dict[tuple[int, int], Number] = {}
         """When a copy's tuples leave its group, by operator and replica; always, if it is not named."""
+        # Without crashes everybody is always ready.
+        self.kept: dict[tuple[int, int], KeptPlaces] = {}
+        self.jobs: dict[int, JobPlaces] = {}
+        if layout.keeps and faults.crashes:
+            self.kept = kept_places(self.net, layout)
+            self.jobs = job_places(self.net, layout, self.copies)
+        self.allowed: dict[tuple[int, int], Place] = {}
+        """Tuples that a port with state may forget when it fails next, by operator and port, if a technique says."""
+        self.forgotten: dict[tuple[int, int], Place] = {}
+        """And those it has forgotten so far."""
         if layout.deduplicated:
             self._declare_seen()
 
@@ -86,8 +99,9 @@ class Building:
         return 2.0 * max(self.layout.copies) * self.flow.work_max_s / self.haste
 
     def hasten(self) -> None:
-        """Process fast enough for every journey to end well before the next tuple comes from outside."""
-        self.haste = max(1.0, 2.0 * self.journey_s * self.flow.rate)
+        """Process fast enough for every journey to end well before the next tuple comes, from outside or a log."""
+        kept_s = min((kept.period_s for kept in self.kept.values()), default=math.inf)
+        self.haste = max(1.0, 2.0 * self.journey_s * max(self.flow.rate, 1 / kept_s))
 
     def all_copies(self) -> Iterator[CopyPlaces]:
         for copies in self.copies:
@@ -104,7 +118,8 @@ class Building:
         found = []
         for replica in self.layout.readers(copy.index, copy.replica, link.target):
             reader = self.copies[link.target][replica]
-            receives = product(gate, reader.alive)
+            kept = self.kept.get((link.target, link.port))
+            receives = product(gate, kept.direct if kept else 1, reader.alive)
             found.append(Reader(stream=stream, copy=reader, port=reader.ports[link.port], receives=receives))
         return found
 
@@ -113,8 +128,10 @@ class Building:
 
         It is if nobody is there to read it, or no replica may speak for its group. Of several copies only the first
         that gets tuples counts its own as lost: they are the same tuples. When every replica of a group lacks another
-        operator, none of them gets any, and what is lost then is not counted.
+        operator, none of them gets any, and what is lost then is not counted. Nothing is lost where streams keep it.
         """
+        if self.kept:
+            return 0
         silent: Number = 0
         if not self.layout.aligned(link.source, link.target):
             copies = self.copies[copy.index]
@@ -138,25 +155,45 @@ class Building:
             for stream, link in self.links_from(copy, output):
                 for reader in self.readers(copy, stream, link):
                     does += self._arrives(copy, reader, count, tainted=tainted)
+                weight = self.flow.operators[link.target].ports[link.port].weight
                 missed = self.missed(copy, link)
                 if not never(missed):
-                    weight = self.flow.operators[link.target].ports[link.port].weight
                     does.append(self.lost.add(product(count * weight, missed)))
+                if self.kept:
+                    kept, kept_now = self.kept[link.target, link.port], self.waits(copy, link)
+                    does += [
+                        (kept.tainted if tainted else kept.clean).add(product(count, kept_now)),
+                        self.delayed.add(product(count * weight, kept_now)),
+                    ]
         return does
 
+    def waits(self, copy: CopyPlaces, link: Link) -> Number:
+        """Whether a tuple that a copy puts on a stream is kept for a reader that is not ready.
+
+        Of several copies only one says so: that which speaks for its group, or, while none does, the first that is
+        whole.
+        """
+        kept = self.kept.get((link.target, link.port))
+        if kept is None:
+            return 0
+        first = both(negated(self.whole(copy.index, replica)) for replica in range(copy.replica))
+        copies = self.copies[copy.index]
+        gates = [self.gates[each.index, each.replica] for each in copies if (each.index, each.replica) in self.gates]
+        if self.layout.aligned(link.source, link.target) or not gates:
+            return product(negated(kept.direct), first)
+        silent = both(negated(gate) for gate in gates)
+        return product(negated(kept.direct), plus([gates[copy.replica], product(silent, first)]))
+
     def room(self, copy: CopyPlaces, puts: tuple[int, ...]) -> Number:
-        """Whether every reader that is alive has room: back-pressure (seed 001, 5.2.1)."""
+        """Whether every reader has room: back-pressure (seed 001, 5.2.1)."""
         conditions = []
         for output, count in enumerate(puts):
             if not count:
                 continue
             for stream, link in self.links_from(copy, output):
                 for reader in self.readers(copy, stream, link):
-                    waiting = reader.port.clean + reader.port.tainted
-                    space = waiting < self.buffer_tuples
-                    conditions.append(
-                        space if isinstance(reader.copy.alive, int) else space | negated(reader.copy.alive)
-                    )
+                    # One that is down has nothing waiting, so there is room for what will be kept or lost.
+                    conditions.append(reader.port.clean + reader.port.tainted < self.buffer_tuples)
         return both(conditions)
 
     def others_down(self, copy: CopyPlaces) -> Number:
@@ -167,6 +204,8 @@ class Building:
     def dependants(self, copy: CopyPlaces) -> list[Dependant]:
         """Ports with state that are upset by a crash of a copy itself; those behind a group hear from the group."""
         found: list[Dependant] = []
+        if self.layout.keeps:
+            return found  # They get everything, if later.
         for reader in self.all_copies():
             if self.layout.groups[copy.index] >= 0:
                 same = self.layout.aligned(copy.index, reader.index) and copy.replica == reader.replica
@@ -179,6 +218,8 @@ class Building:
 
     def dependants_of_group(self, group: int) -> list[Dependant]:
         """Ports with state outside a group that are upset when no replica speaks for it."""
+        if self.layout.keeps:
+            return []
         members = set(self.layout.members(group))
         outside = [copy for copy in self.all_copies() if copy.index not in members]
         return [found for copy in outside for found in self._dependants_on(members, copy, 1)]
@@ -196,13 +237,13 @@ class Building:
             return [] if never(reader.receives) else [place.add(product(count, reader.receives))]
         # Only what takes the count of its stream above those of the redundant ones is new (seed 001, 5.5.3).
         own = seen[copy.replica]
-        others = maximum(*(each for replica, each in seen.items() if replica != copy.replica))
+        others = [each for replica, each in seen.items() if replica != copy.replica]
         new = product(_rise(own, others, count), reader.receives)
         came = product(count, reader.receives)
         does = [place.add(new)]
         if reader.copy.seen_any:
             anyhow = self.seen_anyhow(reader)
-            most = maximum(*(each for replica, each in anyhow.items() if replica != copy.replica))
+            most = [each for replica, each in anyhow.items() if replica != copy.replica]
             rises = product(_rise(anyhow[copy.replica], most, count), reader.receives)
             does += [self.passed.add(new), self.unique.add(rises), anyhow[copy.replica].add(came)]
         return [*does, own.add(came)]
@@ -238,6 +279,9 @@ class Building:
         return plus(product(port.port.cost_s, port.done + port.done_tainted) for port in copy.ports)
 
 
-def _rise(own: Place, others: Number, count: int) -> Expression:
+def _rise(own: Place, others: Sequence[Place], count: int) -> Expression:
     """By how much the largest of several counts rises if one of them does."""
-    return maximum(own + count, others) - maximum(own, others)
+    if count == 1:
+        return all_of(*(own >= other for other in others))  # the same, in fewer steps
+    most = maximum(*others)
+    return maximum(own + count, most) - maximum(own, most)

@@ -170,7 +170,7 @@ def places_of(
         index=index,
         replica=replica,
         name=name,
-        alive=net.place(f"{name}.alive", 1) if crashes else 1,
+        alive=net.place(f"{name}.alive", 1, rarely=True) if crashes else 1,
         down_at=net.place(f"{name}.down_at"),
         waiting=net.place(f"{name}.waiting", 1),
         spoil=net.place(f"{name}.spoil") if corrupts else 0,
@@ -201,7 +201,8 @@ def _port(net: Net, name: str, port: Port) -> PortPlaces:
 
 def _state(net: Net, name: str) -> StatePlaces:
     counts = ("settle", "settling", "own", "owning", "refill", "refilling", "cut", "cut_at")
-    return StatePlaces(**{count: net.place(f"{name}.{count}") for count in counts})
+    flags = ("settling", "owning", "refilling")
+    return StatePlaces(**{count: net.place(f"{name}.{count}", rarely=count in flags) for count in counts})
 
 
 def _settling(port: Port, lost: Number) -> Expression:

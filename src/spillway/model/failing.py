@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from spillway.errors import ModelError
 from spillway.model.construction import Building
 from spillway.model.copies import CopyPlaces
+from spillway.model.keeping import crash_keeps, opens, redo_begins
 from spillway.model.zero_or_one import product
 from spillway.san.distributions import Deterministic, Exponential
 from spillway.san.expressions import total
@@ -14,13 +15,14 @@ from spillway.san.parts import Assignment, Case
 def add_faults(building: Building) -> None:
     """Declare what may happen to every copy."""
     faults = building.faults
-    for machine in machines(building):
+    for unit in units(building):
+        members = [copy for machine in unit for copy in machine]
         if faults.crashes:
-            _add_crash(building, machine)
-        for copy in machine:
+            _add_crashes(building, unit, members)
+        for copy in members:
             at_s = faults.crash_once.get(copy.operator.name)
             if at_s is not None and copy.replica == 0:
-                _add_crash_once(building, machine, copy, at_s)
+                _add_crash_once(building, members, copy, at_s)
     if faults.corrupts:
         for copy in building.all_copies():
             _add_corruption(building, copy)
@@ -39,8 +41,38 @@ def machines(building: Building) -> list[list[CopyPlaces]]:
             found.append(
                 [building.copies[index][replica] for index in members if replica < len(building.copies[index])]
             )
+    placed |= {building.flow.index(name) for name in building.faults.spared}
     alone = [copy for copy in building.all_copies() if copy.index not in placed]
     return [*found, *([copy] for copy in alone)]
+
+
+def units(building: Building) -> list[list[list[CopyPlaces]]]:
+    """Machines whose crashes take the same copies down: those with members of one replica of one job."""
+    found: list[list[list[CopyPlaces]]] = []
+    for machine in machines(building):
+        with_same = [unit for unit in found if building.layout.jobs and _share(building, unit, machine)]
+        found = [unit for unit in found if unit not in with_same]
+        found.append([*(each for unit in with_same for each in unit), machine])
+    return found
+
+
+def _share(building: Building, unit: list[list[CopyPlaces]], machine: list[CopyPlaces]) -> bool:
+    def jobs(copies: Sequence[CopyPlaces]) -> set[tuple[int, int]]:
+        return {(building.layout.job(copy.index), copy.replica) for copy in copies}
+
+    return any(jobs(each) & jobs(machine) for each in unit)
+
+
+def goes_down(building: Building, members: Sequence[CopyPlaces]) -> list[Assignment]:
+    """What a crash of everything that goes down together does."""
+    return [*redo_begins(building, members), *(each for copy in members for each in crashes(building, copy))]
+
+
+def comes_back(building: Building, members: Sequence[CopyPlaces]) -> list[Assignment]:
+    """What a recovery of the same does."""
+    does = [each for copy in members for each in recovers(building, copy)]
+    ports = [(copy.index, at) for copy in members for at in range(len(copy.ports))]
+    return [*does, *(opens(building, index, at) for index, at in ports if building.kept)]
 
 
 def crashes(building: Building, copy: CopyPlaces) -> list[Assignment]:
@@ -49,7 +81,11 @@ def crashes(building: Building, copy: CopyPlaces) -> list[Assignment]:
     inside = [place for port in copy.ports for place in port.inside()]
     held = total(*(product(port.port.weight, total(*port.inside())) for port in copy.ports))
     does = [
-        building.lost.add(product(held, building.others_down(copy))),
+        *(
+            crash_keeps(building, copy)
+            if building.kept
+            else [building.lost.add(product(held, building.others_down(copy)))]
+        ),
         *(place.set(0) for place in inside),
         copy.waiting.set(1),
         copy.down_at.set(building.arrivals),
@@ -73,8 +109,13 @@ def recovers(building: Building, copy: CopyPlaces) -> list[Assignment]:
         if restart.state == "checkpoint":
             age_arrivals = restart.age_s * building.flow.rate
             per_arrival = building.flow.per_arrival[copy.index][at]
-            does += port.state.restores(port.port, (building.arrivals - copy.down_at + age_arrivals) * per_arrival)
-        else:
+            outage = 0 if building.kept else building.arrivals - copy.down_at
+            does += port.state.restores(port.port, (outage + age_arrivals) * per_arrival)
+        elif restart.state == "bounded":
+            allowed = building.allowed[copy.index, at]
+            forgets = [building.forgotten[copy.index, at].add(allowed), allowed.set(allowed // 2)]
+            does += [*port.state.restores(port.port, allowed), *forgets]
+        elif restart.state != "exact":
             nothing_left = 1 if restart.state == "scratch" else building.others_down(copy)
             does += port.state.empties(port.port, nothing_left)
     for dependant in building.dependants(copy):
@@ -82,31 +123,35 @@ def recovers(building: Building, copy: CopyPlaces) -> list[Assignment]:
     return does
 
 
-def _add_crash(building: Building, machine: Sequence[CopyPlaces]) -> None:
-    name = "+".join(copy.name for copy in machine)
-    alive = machine[0].alive
+def _add_crashes(building: Building, unit: Sequence[Sequence[CopyPlaces]], members: Sequence[CopyPlaces]) -> None:
+    alive = members[0].alive
     assert not isinstance(alive, int)
     if building.faults.crash_rate > 0:
-        building.net.timed(
-            f"{name}.crash",
-            Exponential(building.faults.crash_rate),
-            inputs=[alive == 1],
-            outputs=[each for copy in machine for each in crashes(building, copy)],
-        )
+        for machine in unit:
+            building.net.timed(
+                f"{_name(machine)}.crash",
+                Exponential(building.faults.crash_rate),
+                inputs=[alive == 1],
+                outputs=goes_down(building, members),
+            )
     building.net.timed(
-        f"{name}.recover",
+        f"{_name(members)}.recover",
         Deterministic(building.faults.recovery_s),
         inputs=[alive == 0],
-        outputs=[each for copy in machine for each in recovers(building, copy)],
+        outputs=comes_back(building, members),
     )
 
 
-def _add_crash_once(building: Building, machine: Sequence[CopyPlaces], copy: CopyPlaces, at_s: float) -> None:
-    """A crash at a given second, of whatever shares the machine; none if it is down already."""
+def _name(copies: Sequence[CopyPlaces]) -> str:
+    return "+".join(copy.name for copy in copies)
+
+
+def _add_crash_once(building: Building, members: Sequence[CopyPlaces], copy: CopyPlaces, at_s: float) -> None:
+    """A crash at a given second, of whatever goes down with it; none if it is down already."""
     assert not isinstance(copy.alive, int)
     due, struck = building.net.place(f"{copy.name}.due", 1), building.net.place(f"{copy.name}.struck")
     building.net.timed(f"{copy.name}.strike", Deterministic(at_s), inputs=[due], outputs=[struck])
-    does = [each for member in machine for each in crashes(building, member)]
+    does = goes_down(building, members)
     building.net.instant(f"{copy.name}.crash_once", inputs=[struck, copy.alive == 1], outputs=does)
     building.net.instant(f"{copy.name}.miss", inputs=[struck, copy.alive == 0])
 

@@ -14,7 +14,8 @@ class Faults:
 
     `together` lists operators that share a machine: they crash as one and come back as one, at the rate of one. The
     replicas of an operator never share a machine, so a set of operators is on as many machines as there are replicas.
-    `crash_once` lets single copies (the first of each operator named) crash at a given second, for trials.
+    Operators in `spared` never crash. `crash_once` lets single copies (the first of each operator named) crash at a
+    given second, for trials.
     """
 
     crash_rate: float = 0.0  # per second, exponential
@@ -22,6 +23,7 @@ class Faults:
     corruption_rate: float = 0.0  # silent, per second, exponential
     corrupts_state: float = 0.5  # of corruptions in an operator with state; the others spoil one tuple
     together: tuple[tuple[str, ...], ...] = ()
+    spared: tuple[str, ...] = ()
     crash_once: Mapping[str, float] = field(default_factory=dict)
     variation_stateless: float = 0.05  # how much selectivity rises for a tainted tuple, if it is below 1
     variation_stateful: float = 0.10
@@ -41,6 +43,9 @@ class Faults:
         for operator in named:
             if named.count(operator) > 1:
                 raise ModelError(f"Faults: operator {operator!r} is on one machine only; it is named twice.")
+        for operator in self.spared:
+            if operator in named or operator in self.crash_once:
+                raise ModelError(f"Faults: operator {operator!r} is spared, and crashes; it is one of the two.")
 
     @property
     def crashes(self) -> bool:

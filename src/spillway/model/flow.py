@@ -85,8 +85,11 @@ class FlowOperator:
     kind: str
     ports: tuple[Port, ...]
     outputs: tuple[str, ...] = ("out",)
+    shards: int = 1  # that share its work; they fail as one
 
     def __post_init__(self) -> None:
+        if self.shards < 1:
+            raise ModelError(f"Operator {self.name!r}: one shard or more is wanted; got {self.shards!r}.")
         if not self.ports:
             raise ModelError(f"Operator {self.name!r}: at least one input port is wanted, even of a source.")
         for port in self.ports:
@@ -250,6 +253,22 @@ class Flow:
                         most = max((case.puts[link.output] for case in port.cases), default=0)
                         reach[link.target][link.port] += reach[index][at] * most
         return work_s
+
+    def tuples_per_s_at(self, operator: str) -> float:
+        """Tuples per second that reach an operator, all its ports together, without faults."""
+        index = self.index(operator)
+        ports = zip(self.per_arrival[index], self.operators[index].ports, strict=True)
+        return self.rate * sum(reach * port.weight for reach, port in ports)
+
+    @cached_property
+    def busiest(self) -> float:
+        """The share of the time that the shards of the operator with most to do are busy, without faults."""
+        return max(
+            self.rate
+            * sum(reach * port.cost_s for reach, port in zip(reaches, operator.ports, strict=True))
+            / operator.shards
+            for operator, reaches in zip(self.operators, self.per_arrival, strict=True)
+        )
 
     def upstream_of(self, operator: int, port: int) -> frozenset[int]:
         """Operators whose tuples, or what follows from them, reach the port."""

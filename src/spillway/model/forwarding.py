@@ -26,11 +26,13 @@ are not seen.
 
 from spillway.model.construction import Building
 from spillway.model.copies import CopyPlaces, PortPlaces, tainted_settling
+from spillway.model.keeping import ready, redoing
 from spillway.model.operators import chances, tainted_chance
 from spillway.model.zero_or_one import always, both, either, negated, never, product
 from spillway.san.expressions import Number, where
 from spillway.san.fast_forward import FastForward
 from spillway.san.fast_forward import Flow as Stream
+from spillway.san.parts import Place
 
 _NO_LIMIT = -(2.0**52)
 
@@ -67,7 +69,10 @@ def _may_be_tainted(building: Building, copy: CopyPlaces, at: int) -> Number:
                 continue
             gate = 1 if inside else building.gates.get((index, writer.replica), 1)
             found.append(product(gate, writer.alive, writer.settling))
-    return either(found)
+    before = [building.kept[key] for key in building.kept if key[0] in building.flow.upstream_of(copy.index, at)]
+    if building.kept:
+        before.append(building.kept[copy.index, at])
+    return either([*found, *(kept.tainted > 0 for kept in before)])
 
 
 class _Law:
@@ -87,14 +92,36 @@ class _Law:
             index = building.flow.index(name)
             came = forward.arrivals(f"{name}.arrive")
             forward.adds(building.arrivals, came)
-            for copy in building.copies[index]:
-                self._arrive(copy, 0, self._part(came, copy.alive), tainted=False)
             weight = building.flow.operators[index].ports[0].weight
+            kept = building.kept.get((index, 0))
+            for copy in building.copies[index]:
+                there = product(kept.direct if kept else 1, copy.alive)
+                self._arrive(copy, 0, self._part(came, there), tainted=False)
+            if kept is not None:
+                self._keep(came, negated(kept.direct), kept.clean, weight)
+                continue
             self._lose(came, both(negated(copy.alive) for copy in building.copies[index]), weight)
+        self._catch_up()
         for copy in building.all_copies():
             self._pass_unseen(copy)
             for at, port in enumerate(copy.ports):
                 self._process(copy, at, port)
+
+    def _catch_up(self) -> None:
+        """What was kept is taken, and what is done again is done, down to the last tuple, which is simulated."""
+        building, forward = self._building, self._forward
+        for (index, at), kept in building.kept.items():
+            ready_now = ready(building, index, at)
+            for tainted, place in ((False, kept.clean), (True, kept.tainted)):
+                taken = forward.arrivals(kept.clock(tainted=tainted))
+                runs = both([ready_now, place > 0, *([kept.clean == 0] if tainted else [])])
+                forward.adds(place, taken, times=-1, at_least=where(runs, 1, _NO_LIMIT))
+                for copy in building.copies[index]:
+                    self._arrive(copy, at, self._part(taken, copy.alive), tainted=tainted)
+        for job in building.jobs.values():
+            done = forward.arrivals(job.clock)
+            forward.adds(job.redo, done, times=-1, at_least=where(redoing(building, job), 1, _NO_LIMIT))
+            forward.adds(job.redone, done)
 
     def _process(self, copy: CopyPlaces, at: int, port: PortPlaces) -> None:
         forward, building = self._forward, self._building
@@ -151,6 +178,10 @@ class _Law:
                         sent[copy.replica] = part if before is None else self._forward.merge(before, part)
                 weight = building.flow.operators[link.target].ports[link.port].weight
                 self._lose(flow, building.missed(copy, link), count * weight)
+                if building.kept:
+                    kept = building.kept[link.target, link.port]
+                    place = kept.tainted if tainted else kept.clean
+                    self._keep(flow, building.waits(copy, link), place, weight, count=count)
 
     def _pass_unseen(self, copy: CopyPlaces) -> None:
         """Of what redundant copies of a writer send, a reader passes by how much the largest count rises."""
@@ -193,6 +224,12 @@ class _Law:
         lost = self._part(flow, chance)
         if lost is not None:
             self._forward.adds(self._building.lost, lost, times=count)
+
+    def _keep(self, flow: Stream, chance: Number, place: Place, weight: int, *, count: int = 1) -> None:
+        kept = self._part(flow, chance)
+        if kept is not None:
+            self._forward.adds(place, kept, times=count)
+            self._forward.adds(self._building.delayed, kept, times=count * weight)
 
     def _part(self, flow: Stream, chance: Number) -> Stream | None:
         if never(chance):

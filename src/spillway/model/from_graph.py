@@ -139,7 +139,8 @@ def _operator(graph: CheckedGraph, name: str, profile: OperatorProfile, settling
             raise ModelError(f"Profile of {graph.name!r}: operator {name!r} lacks port {port!r}. Measure it again.")
         ports.append(_port(name, port, profile.ports[port], declared.outputs, settling))
     kind = type(declared).__name__.lower()
-    return FlowOperator(name=name, kind=kind, ports=tuple(ports), outputs=tuple(declared.outputs))
+    shards = graph.shards_of(name)
+    return FlowOperator(name=name, kind=kind, ports=tuple(ports), outputs=tuple(declared.outputs), shards=shards)
 
 
 def _port(operator: str, name: str, profile: PortProfile, outputs: tuple[str, ...], settling: Settling) -> Port:

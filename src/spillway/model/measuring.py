@@ -132,7 +132,7 @@ def _timed_graph(graph: Graph, meters: dict[str, Meter]) -> Graph:
     timed = Graph(graph.name, shards=graph.shards)
     for name, node in graph.nodes.items():
         if isinstance(node, Source):
-            timed.source(name, node.data, seq=node.seq)
+            timed.source(name, node.data, **node.said)
         elif isinstance(node, Exit):
             (edge,) = [edge for edge in graph.edges if edge.node == name]
             timed.sink(name, edge.stream, node.sink)

@@ -4,7 +4,7 @@ from spillway.model.construction import Building
 from spillway.model.copies import CopyPlaces, PortPlaces
 from spillway.model.flow import Case as Outcome
 from spillway.model.flow import Port
-from spillway.model.zero_or_one import never, product
+from spillway.model.zero_or_one import negated, never, product
 from spillway.san.distributions import Deterministic, Exponential
 from spillway.san.expressions import Expression, Number, maximum, where
 from spillway.san.parts import Assignment, Case, Input, InputGate, Output
@@ -21,9 +21,7 @@ def add_operator(building: Building, copy: CopyPlaces) -> None:
         _add_processing(building, copy, port, name)
         _add_sending(building, copy, port, name)
         if port.port.trigger_s is not None:
-            alive = [] if isinstance(copy.alive, int) else [copy.alive == 1]
-            clock = Deterministic(port.port.trigger_s)
-            building.net.timed(f"{name}.trigger", clock, inputs=[*alive, port.clean < 1], outputs=[port.clean])
+            _add_trigger(building, copy, port, name, port.port.trigger_s)
 
 
 def chances(building: Building, copy: CopyPlaces, port: Port, case: Outcome) -> tuple[Number, Number]:
@@ -102,6 +100,20 @@ def _add_sending(building: Building, copy: CopyPlaces, port: PortPlaces, name: s
             building.net.instant(f"{name}.send{kind}_{at}", inputs=[place, *ready], outputs=does)
 
 
+def _add_trigger(building: Building, copy: CopyPlaces, port: PortPlaces, name: str, every_s: float) -> None:
+    """A clock writes to the port; what it should have written while the copy was down is kept or left out."""
+    clock = Deterministic(every_s)
+    kept = building.kept.get((copy.index, copy.ports.index(port)))
+    if kept is None:
+        alive = [] if isinstance(copy.alive, int) else [copy.alive == 1]
+        building.net.timed(f"{name}.trigger", clock, inputs=[*alive, port.clean < 1], outputs=[port.clean])
+        return
+    does = [port.clean.add(product(kept.direct, copy.alive))]
+    if copy.replica == 0:
+        does += [kept.clean.add(1 - kept.direct), building.delayed.add(1 - kept.direct)]
+    building.net.timed(f"{name}.trigger", clock, inputs=[port.clean < 1], outputs=does)
+
+
 def _add_parallel(building: Building, copy: CopyPlaces, port: PortPlaces, name: str) -> None:
     """Any number of tuples at once: the more there are, the sooner one is through."""
     for tainted, place in ((False, port.clean), (True, port.tainted)):
@@ -138,8 +150,13 @@ def arrival_outputs(building: Building, index: int) -> list[Assignment]:
     """A tuple from outside reaches the copies of a source operator that are alive."""
     copies = building.copies[index]
     does = [building.arrivals.add(1)]
+    kept = building.kept.get((index, 0))
+    weight = building.flow.operators[index].ports[0].weight
+    if kept is not None:
+        behind = 1 - kept.direct
+        does += [copy.ports[0].clean.add(product(kept.direct, copy.alive)) for copy in copies]
+        return [*does, kept.clean.add(behind), building.delayed.add(product(weight, behind))]
     does += [copy.ports[0].clean.add(copy.alive) for copy in copies]
     if all(not isinstance(copy.alive, int) for copy in copies):
-        weight = building.flow.operators[index].ports[0].weight
-        does.append(building.lost.add(product(weight, *(1 - copy.alive for copy in copies))))
+        does.append(building.lost.add(product(weight, *(negated(copy.alive) for copy in copies))))
     return does

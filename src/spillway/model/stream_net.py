@@ -9,6 +9,7 @@ from spillway.model.failing import add_faults
 from spillway.model.faults import NO_FAULTS, Faults
 from spillway.model.flow import Flow
 from spillway.model.forwarding import add_fast_forward
+from spillway.model.keeping import add_keeping
 from spillway.model.measures import measures
 from spillway.model.operators import add_operator, arrival_outputs
 from spillway.model.protections.technique import Technique
@@ -82,6 +83,7 @@ def build(
         building.net.timed(f"{name}.arrive", time, inputs=room, outputs=arrival_outputs(building, index))
     for copy in building.all_copies():
         add_operator(building, copy)
+    add_keeping(building)
     add_faults(building)
     technique.activities(building)
     if fast_forward:

@@ -9,6 +9,8 @@ from spillway.operators.barrier import Barrier
 from spillway.operators.counting import Count
 from spillway.operators.keyed import Keyed
 from spillway.operators.latest import LatestJoin
+from spillway.operators.least_squares import LeastSquares
+from spillway.operators.shared_join import SharedWindowJoin
 from spillway.operators.signals import Signal, SignalFilter
 from spillway.operators.sketch import CountMin
 from spillway.operators.sliding import SlidingAggregate
@@ -22,8 +24,10 @@ __all__ = [
     "CountMin",
     "Keyed",
     "LatestJoin",
+    "LeastSquares",
     "Match",
     "Select",
+    "SharedWindowJoin",
     "Signal",
     "SignalFilter",
     "SlidingAggregate",

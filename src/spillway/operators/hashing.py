@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import InputError
+from spillway.graph.key_types import KEY_TYPES, is_key_type
+from spillway.operators.stored_keys import is_half_word, stored
 from spillway.state.compiled import compiled
 from spillway.state.hashing import chain_integers, chain_strings, mix, sharding_hashes
 from spillway.state.keys import string_buffers
@@ -21,16 +23,29 @@ def key_hashes(batch: pa.RecordBatch, key: Sequence[str]) -> UInt64s:
     hashes = sharding_hashes(batch.num_rows)
     for name in key:
         column = batch[name]
-        before = hashes.copy() if column.null_count else hashes
-        if pa.types.is_string(column.type):
-            chain_strings(*string_buffers(column), hashes)
-        elif pa.types.is_signed_integer(column.type):
-            chain_integers(np.asarray(column.fill_null(0)), hashes)
-        else:
-            raise InputError(f"Key column {name!r} must be an integer or a string; it is {column.type}.")
-        if column.null_count:
-            hashes = np.where(np.asarray(column.is_null()), before, hashes)
+        if not is_key_type(column.type):
+            raise InputError(f"Key column {name!r} must be {KEY_TYPES}; it is {column.type}.")
+        if not column.null_count:
+            _chain(column, hashes)
+            continue
+        there = np.asarray(column.is_valid())
+        chained = hashes[there]
+        _chain(column.drop_null(), chained)
+        hashes[there] = chained
     return hashes
+
+
+def _chain(column: pa.Array, hashes: UInt64s) -> None:
+    """Fold a column without nulls into the running hashes.
+
+    As Spark does, but for decimals of more than 18 digits, of which it hashes other bytes: it never places those.
+    """
+    keys = stored(column)
+    if pa.types.is_string(keys.type):
+        chain_strings(*string_buffers(keys), hashes)
+    else:
+        words = np.asarray(keys)
+        chain_integers(words.astype(np.int32) if is_half_word(column.type) else words, hashes)
 
 
 def group_keys(batch: pa.RecordBatch, key: Sequence[str], hashes: UInt64s) -> tuple[Int64s, Int64s]:
@@ -49,9 +64,12 @@ def group_keys(batch: pa.RecordBatch, key: Sequence[str], hashes: UInt64s) -> tu
 
 def _agree(column: pa.Array, firsts: Int64s, numbers: Int64s) -> bool:
     """Whether every tuple has the same value as the first of its group."""
-    if pa.types.is_string(column.type):
-        return bool(_same_strings(*string_buffers(column), firsts, numbers))
-    values = np.asarray(column)
+    if column.null_count:
+        return False  # then values are compared, of which there are few
+    keys = stored(column)
+    if pa.types.is_string(keys.type):
+        return bool(_same_strings(*string_buffers(keys), firsts, numbers))
+    values = np.asarray(keys)
     return bool((values == values[firsts][numbers]).all())
 
 
@@ -59,12 +77,18 @@ def _group_by_value(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[Int64s, 
     seen: dict[tuple[Any, ...], int] = {}
     firsts = []
     numbers = np.empty(batch.num_rows, np.int64)
-    for position, values in enumerate(zip(*(batch[name].to_pylist() for name in key), strict=True)):
+    for position, values in enumerate(zip(*(_values(batch[name]) for name in key), strict=True)):
         if values not in seen:
             seen[values] = len(seen)
             firsts.append(position)
         numbers[position] = seen[values]
     return np.array(firsts, np.int64), numbers
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """A column as values that are equal where keys are: a NaN is not equal to itself, and stored bytes are no text."""
+    keys = column if column.null_count else stored(column)
+    return list((keys.view(pa.binary()) if pa.types.is_string(keys.type) else keys).to_pylist())
 
 
 @compiled

@@ -15,30 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import GraphError, InputError
+from spillway.operators.by_key import ByKey
 from spillway.operators.operator import Operator
-from spillway.state.keys import KeyType
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
-_KEY_TYPES: dict[KeyType, pa.DataType] = {"int64": pa.int64(), "string": pa.string()}
 
-
-class Keyed(Operator, ABC):
+class Keyed(ByKey, ABC):
     """An operator with one key column, which keeps the promise above."""
-
-    key_type: KeyType
 
     @abstractmethod
     def states(self, keys: pa.Array) -> Float64s:
         """What the future of each key depends on, (keys, numbers): equal rows mean equal futures."""
-
-    def check_key(self, inputs: Mapping[str, pa.Schema], port: str) -> pa.Field:
-        """The key column of a port, refused if it is missing or of another type than declared."""
-        if len(self.key) != 1:
-            raise GraphError(f"Operator {self.name!r} works by one key column; got {', '.join(self.key) or 'none'}.")
-        self.want(inputs, port, **{self.key[0]: _KEY_TYPES[self.key_type]})
-        return inputs[port].field(self.key[0])
 
 
 def numbered(keys: pa.Array) -> tuple[Int64s, pa.Array]:

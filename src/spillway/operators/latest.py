@@ -13,8 +13,8 @@ from spillway.operators.carried import ANYTHING, NOTHING, Carried, either, value
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
+from spillway.operators.stored_keys import stored
 from spillway.state.compiled import compiled
-from spillway.state.keys import KeyType
 from spillway.state.primitives import HashTable
 
 
@@ -41,7 +41,6 @@ class LatestJoin(Merging, Keyed):
         value_as: str | None = None,
         then: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
         schema: pa.Schema | None = None,
-        key_type: KeyType = "string",
         protect: Protection | None = None,
         shards: int | None = None,
         delay_max: timedelta | None = None,
@@ -52,15 +51,12 @@ class LatestJoin(Merging, Keyed):
         self.value = value
         self.value_as = value_as or value
         self.then = then
-        self.key_type = key_type
         self.then_schema = schema
         # A backup holds all keys, and of their values those that matter to theta: a key recovered without its value has
         # zero, which by that choice is no further from the value than theta allows.
-        self.latest = HashTable(key=key_type, metric="max", dtype="float64")
+        self.latest = HashTable(metric="max", dtype="float64")
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
-        self.check_key(inputs, "values")
-        self.check_key(inputs, "queries")
         want_number(self, inputs, "values", self.value)
         joined = inputs["queries"].append(pa.field(self.value_as, pa.float64()))
         return {"out": joined if self.then_schema is None else self.then_schema}
@@ -80,8 +76,7 @@ class LatestJoin(Merging, Keyed):
         return {"out": either([asked, values_off({self.value_as: off})])}
 
     def merged(self, batches: dict[str, pa.RecordBatch], ports: Int64s) -> Iterator[Out]:
-        key_column = self.key[0]
-        parts = [batches[port][key_column] for port in self.inputs if port in batches]
+        parts = [self.stored_keys(batches[port]) for port in self.inputs if port in batches]
         numbers, keys = numbered(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
         given = float_column(self, batches["values"], self.value) if "values" in batches else np.empty(0)
         known, now = self.latest.contains(keys), self.latest.get(keys)
@@ -95,6 +90,7 @@ class LatestJoin(Merging, Keyed):
             yield from self._put_out(batches["queries"], answered, met)
 
     def states(self, keys: pa.Array) -> Float64s:
+        keys = stored(keys)
         return np.column_stack([self.latest.contains(keys), self.latest.get(keys)]).astype(np.float64)
 
     def _put_out(self, queries: pa.RecordBatch, answered: Any, met: Float64s) -> Iterator[Out]:

@@ -28,6 +28,7 @@ from spillway.errors import GraphError, InputError
 from spillway.graph.delays import check_delay
 from spillway.graph.feeds import BEFORE_ALL, SEQ, SEQ_FIELD
 from spillway.graph.protections import Exact, Nothing, Protection
+from spillway.graph.watermarks import Watermark
 from spillway.graph.windows import Windowing
 from spillway.operators.adding import Added, AddingUp
 from spillway.operators.carried import ANYTHING, NOTHING, Carried
@@ -56,8 +57,8 @@ class Operator:
     implements ``process``, and ``finish`` if it has something to say once per batch.
 
     A ``window`` says which tuples the state is about (see ``Hopping``, ``Sliding``, ``Decaying``): tuples given to
-    ``process`` never cross the end of a hopping window, ``finish`` is called for each window of a batch, and
-    ``end_window`` when one has ended; after that all state is empty again.
+    ``process`` never cross the end of a hopping window, whose number is ``open_window``, ``finish`` is called for each
+    window of a batch, and ``end_window`` when one has ended; after that all state is empty again.
 
     ``feedback_inputs`` are further input ports, for what operators downstream send back. It comes in the batch after
     the one in which it was sent, to every shard, before any other tuple.
@@ -74,6 +75,11 @@ class Operator:
     whose keys are the operator's key: each key goes to its new shard. ``state_added_up`` names numbers of which only
     the sum over shards counts: whole shards are added up. ``rescaled`` sees to the rest.
 
+    Where null is a key like others, ``null_keys`` says so; elsewhere a tuple without a key is refused.
+
+    One to which tuples that are lost do harm for ever, however few, sets ``needs_all_tuples``: a run is refused in
+    which nothing bounds what it can lose.
+
     On several hosts ``delay_max`` says how late its output may be because a host is gone (see ``protocols.placement``).
     ``delay_min`` is the least time in which any operator of the class can be done with a tuple: a graph that allows it,
     or a path through it, less is refused.
@@ -86,10 +92,15 @@ class Operator:
     ordered: ClassVar[bool] = True
     outputs_per_tuple_max: float = 1.0
     delay_min: timedelta = timedelta(0)
+    needs_all_tuples: ClassVar[bool] = False
+    null_keys: ClassVar[bool] = False
     version: ClassVar[int] = 1
     parameters: ClassVar[tuple[str, ...]] = ()
     state_by_key: ClassVar[tuple[str, ...]] = ()
     state_added_up: ClassVar[tuple[str, ...]] = ()
+    windows_at_once: bool = False  # see SeveralWindows
+    watermark: Watermark | None = None  # what ends its windows, once the graph is checked; None for later tuples
+    late: bool = False  # whether tuples that are put aside leave by a port of that name
     _on_class: ClassVar[Mapping[str, Primitive]] = {}  # the primitives declared on the class and its bases
 
     def __init_subclass__(cls) -> None:
@@ -118,6 +129,7 @@ class Operator:
         self.windowing = window
         self.delay_max = delay_max
         self._protect = protect
+        self.open_window: int | None = None  # the hopping window that tuples belong to, where there is one at a time
         self.seq = BEFORE_ALL  # the highest seen so far by this shard, or heard of at the end of a window
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
         self.opened_state: Mapping[str, Primitive] = {}  # the primitives at work on a shard, once opened
@@ -129,9 +141,9 @@ class Operator:
         """As given; an operator with state that says nothing is kept exact."""
         return self._protect or (Exact() if self.stateful else Nothing())
 
-    def protected_by(self, protect: Protection) -> Self:
-        """The same operator under this protection, unless it names one of its own or keeps no state."""
-        if self._protect is not None or not self.stateful:
+    def protected_by(self, protect: Protection, *, anyway: bool = False) -> Self:
+        """The same operator under this protection, unless it keeps no state, or (but ``anyway``) names one itself."""
+        if not self.stateful or (self._protect is not None and not anyway):
             return self
         check_protection(f"Operator {self.name!r}", protect)
         protected = copy.copy(self)
@@ -165,6 +177,7 @@ class Operator:
             "version": written_down(self.version),
             "key": ", ".join(map(repr, self.key)) or "none",
             "window": written_down(self.windowing),
+            "watermark": ", ".join(repr(clock.source) for clock in self.watermark.clocks) if self.watermark else "none",
             "state": repr(self.describe_state()),
         }
         texts = declared | {name: self._written_down(name, value) for name, value in self.parameter_values().items()}
@@ -190,6 +203,19 @@ class Operator:
                 f"Operator {self.name!r}: parameter {name!r} cannot be part of what its state means, because {error}. "
                 f"Take it out of parameters, and raise version whenever it changes."
             ) from error
+
+    def following(self, watermark: Watermark) -> Self:
+        """The same operator with its windows ended by this watermark; asked once, before ``resolved``."""
+        followed = copy.copy(self)
+        followed.watermark = watermark
+        return followed
+
+    def resolved(self, inputs: Mapping[str, pa.Schema]) -> Self:
+        """The same operator with all that follows from what it reads, such as the types its state is kept in.
+
+        Asked once, when a graph is checked; what runs, and what its state means, is the operator this gives.
+        """
+        return self
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         """The schema of each output port; by default the class's ``schema`` for all."""

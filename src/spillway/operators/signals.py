@@ -22,8 +22,8 @@ from spillway.graph.protections import Protection
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
 from spillway.operators.operator import Out
+from spillway.operators.stored_keys import stored
 from spillway.state.compiled import compiled
-from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
 COEFFICIENTS_MAX = 10_000
@@ -38,6 +38,7 @@ class Signal(Keyed):
     """
 
     state_by_key = ("recent",)
+    key_optional = True
     parameters: ClassVar[tuple[str, ...]] = ("value",)
 
     def __init__(
@@ -53,13 +54,12 @@ class Signal(Keyed):
     ) -> None:
         super().__init__(name, key=key or (), protect=protect, shards=shards, delay_max=delay_max)
         self.value = value
-        self.key_type: KeyType = recent.key
         self.recent = recent
 
     def check_signal(self, inputs: Mapping[str, pa.Schema]) -> list[pa.Field]:
         """The key column, if signals have one; refused if it or the samples are missing or of another type."""
         want_number(self, inputs, "in", self.value)
-        return [self.check_key(inputs, "in")] if self.key else []
+        return [self.key_field(inputs, "in")] if self.key else []
 
     def reads(self, port: str) -> frozenset[str]:
         return self.placed_by | {self.value}
@@ -68,7 +68,7 @@ class Signal(Keyed):
         """Where in ``recent`` the signal of each sample is kept; it may be written in this batch."""
         if not self.key:
             return np.full(batch.num_rows, self.recent.enter(_THE_ONE)[0])
-        numbers, keys = numbered(batch[self.key[0]])
+        numbers, keys = numbered(self.stored_keys(batch))
         return self.recent.enter(keys)[numbers]
 
     def samples(self, batch: pa.RecordBatch) -> Float64s:
@@ -85,7 +85,7 @@ class Signal(Keyed):
 class SignalFilter(Signal):
     """Each sample together with those before it, each times its coefficient, the newest first: see above.
 
-    Puts out the tuples that came, with the filtered sample in place of the sample. With a ``key`` (of ``key_type``)
+    Puts out the tuples that came, with the filtered sample in place of the sample. With a ``key``
     each key has a signal of its own. The divergence is the number of samples that the backup lacks.
     """
 
@@ -98,7 +98,6 @@ class SignalFilter(Signal):
         value: str,
         coefficients: Sequence[float] | Float64s,
         key: str | None = None,
-        key_type: KeyType = "int64",
         protect: Protection | None = None,
         shards: int | None = None,
         delay_max: timedelta | None = None,
@@ -109,7 +108,7 @@ class SignalFilter(Signal):
                 f"Operator {name!r}: between 1 and {COEFFICIENTS_MAX:,} finite coefficients are wanted; got an array "
                 f"of {given.shape}."
             )
-        recent = Window(given.size, 1, key=key_type)
+        recent = Window(given.size, 1)
         super().__init__(name, value=value, recent=recent, key=key, protect=protect, shards=shards, delay_max=delay_max)
         self.coefficients = given
 
@@ -140,7 +139,7 @@ class SignalFilter(Signal):
         yield Out("out", pa.RecordBatch.from_arrays(columns, schema=self.schemas["out"]))
 
     def states(self, keys: pa.Array) -> Float64s:
-        rows, held = self.recent.newest(keys)
+        rows, held = self.recent.newest(stored(keys))
         return np.column_stack([held, rows.reshape(len(held), self.recent.rows)])
 
 

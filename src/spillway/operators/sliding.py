@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spillway.backup.promise import Loss
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
@@ -16,8 +17,9 @@ from spillway.graph.protections import Protection
 from spillway.operators.carried import ANYTHING, NOTHING, Carried, values_off
 from spillway.operators.keyed import Float64s, Keyed, float_column, numbered, want_number
 from spillway.operators.operator import Operator, Out
+from spillway.operators.stale import drop_stale
+from spillway.operators.stored_keys import stored
 from spillway.state.compiled import compiled
-from spillway.state.keys import KeyType
 from spillway.state.window import Window
 
 Extent = int | timedelta
@@ -40,7 +42,8 @@ class SlidingAggregate(Keyed):
 
     Times are those of the column ``time``, which must not go back for a key; a window of time holds at most
     ``rows_max`` tuples of a key, and more are an error. The state is the window of each key; its divergence is the
-    number of tuples that the backup lacks.
+    number of tuples that the backup lacks. A window of so many tuples drops stale ones after a recovery under
+    ``Checkpoint`` (see ``operators.stale``); one of time does when the next tuple comes.
     """
 
     parameters = ("sums", "size", "time")
@@ -56,7 +59,6 @@ class SlidingAggregate(Keyed):
         every: Extent = 1,
         time: str | None = None,
         rows_max: int = 10_000,
-        key_type: KeyType = "string",
         protect: Protection | None = None,
         shards: int | None = None,
         delay_max: timedelta | None = None,
@@ -74,12 +76,11 @@ class SlidingAggregate(Keyed):
         check_whole(f"Operator {name!r}: rows_max", rows_max, least=1)
         self.time = time if timed else None
         self.sums = dict(sums)
-        self.key_type = key_type
         rows = size if isinstance(size, int) else rows_max
-        self.recent = Window(rows, len(self.sums) + timed, key=key_type)
+        self.recent = Window(rows, len(self.sums) + timed)
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
-        key = self.check_key(inputs, "in")
+        key = self.key_field(inputs, "in")
         for summed in self.sums.values():
             for column in _columns(summed):
                 want_number(self, inputs, "in", column)
@@ -117,9 +118,9 @@ class SlidingAggregate(Keyed):
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
         if not batch.num_rows:
             return
-        numbers, keys = numbered(batch[self.key[0]])
+        numbers, keys = numbered(self.stored_keys(batch))
         values = self._rows(batch)
-        groups = self.recent.enter(keys)[numbers]
+        groups = self.recent.enter(keys, pushed=np.bincount(numbers, minlength=len(keys)))[numbers]
         spoke = np.empty(batch.num_rows, np.int64)
         sums, held = np.empty((batch.num_rows, len(self.sums))), np.empty(batch.num_rows, np.int64)
         timed = self.time is not None
@@ -138,12 +139,17 @@ class SlidingAggregate(Keyed):
             spoken = {SEQ: batch[SEQ].take(rows), self.key[0]: batch[self.key[0]].take(rows)}
             yield self.out(**spoken, **columns, tuples=held[:count])
 
+    def recovered(self, loss: Loss) -> None:
+        if not self.span_us:
+            drop_stale([self.recent], loss, every=max(self.every_tuples, 1))
+
     def mend(self) -> None:
         # Never without damage: every window is then one that there was, in which a time of zero is a true one.
         if self.time is not None:
             self.recent.sort_rows(0)
 
     def states(self, keys: pa.Array) -> Float64s:
+        keys = stored(keys)
         rows, held = self.recent.newest(keys)
         if self.span_us:
             # Rows that have left the window and rows that never were make no difference any more.

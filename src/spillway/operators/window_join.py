@@ -1,39 +1,40 @@
-"""Sliding-window join: each tuple meets the recent tuples of the other stream that have its key."""
+"""Sliding-window join with a window for each key: a tuple meets the recent tuples of the other stream with its key."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from spillway.errors import GraphError, InputError
-from spillway.given import check_whole
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.protections import Protection
 from spillway.operators.carried import ANYTHING, Carried, pairs_off
+from spillway.operators.joining import Side, Sizes, join, room_for, windows
+from spillway.operators.joins import Joining
 from spillway.operators.keyed import Float64s, Int64s, Keyed, float_column, numbered, want_number
-from spillway.operators.merging import Merging
 from spillway.operators.operator import Out
-from spillway.operators.sliding import Extent, extent_us, times_us
-from spillway.state.compiled import compiled
-from spillway.state.keys import KeyType
+from spillway.operators.sliding import times_us
+from spillway.operators.stored_keys import stored
+from spillway.state.tally import Tally
 from spillway.state.window import Window
 
-_PAIRS_PER_OUTPUT = 65_536  # how many are put out at a time
 
-
-class WindowJoin(Merging, Keyed):
+class WindowJoin(Joining, Keyed):
     """Pairs of tuples of ``left`` and ``right`` with one key, of which the earlier is in its stream's window.
 
-    A window holds the last ``size`` tuples of a key, or those of the last ``size`` of time. The tuple that arrives
-    meets those in the other stream's window, oldest first, and then enters its own. Puts out the key and the columns
-    named of both sides (``left_price``, ``right_price``), under the ``seq`` of the later tuple. Columns are numbers;
-    times are as in ``SlidingAggregate``. The state is both windows, and its divergence the number of tuples that the
-    backup lacks.
+    There is a window for each stream and key (a per-group join). It holds the last ``size`` tuples of the key, or those
+    of the last ``size`` of time; ``size={"left": 1000, "right": 0}`` gives each stream its own, and one of 0 holds
+    nothing: tuples of that stream ask and are not kept. The tuple that arrives meets those in the other stream's
+    window, oldest first, and then enters its own. Puts out the key and the columns named of both sides (``left_price``,
+    ``right_price``), under the ``seq`` of the later tuple. Columns are numbers; times are as in ``SlidingAggregate``.
+    The state is both windows, and its divergence the number of tuples that the backup lacks. Windows of so many tuples
+    drop stale ones after a recovery under ``Checkpoint`` (see ``operators.stale``).
+
+    With ``unit_rows`` a backup holds windows in units of so many tuples (see ``Window``). ``SharedWindowJoin`` has one
+    window for all keys.
     """
 
-    inputs = ("left", "right")
     parameters = ("columns", "size", "time")
     state_by_key = ("left_recent", "right_recent")
 
@@ -44,10 +45,10 @@ class WindowJoin(Merging, Keyed):
         key: str,
         left: Iterable[str],
         right: Iterable[str],
-        size: Extent,
+        size: Sizes,
         time: str | None = None,
         rows_max: int = 1000,
-        key_type: KeyType = "string",
+        unit_rows: int | None = None,
         protect: Protection | None = None,
         shards: int | None = None,
         delay_max: timedelta | None = None,
@@ -56,21 +57,19 @@ class WindowJoin(Merging, Keyed):
         self.columns = {"left": tuple(left), "right": tuple(right)}
         if not all(self.columns.values()):
             raise GraphError(f"Operator {name!r}: at least one column of each side is wanted.")
-        self.size = size
-        self.span_us = extent_us(f"Operator {name!r}: size", size)
-        if self.span_us and time is None:
-            raise GraphError(f"Operator {name!r}: a window of time wants the name of a time column (time=).")
-        check_whole(f"Operator {name!r}: rows_max", rows_max, least=1)
-        self.time = time if self.span_us else None
-        self.key_type = key_type
-        rows = size if isinstance(size, int) else rows_max
-        self.outputs_per_tuple_max = float(rows)
-        self.left_recent = Window(rows, len(self.columns["left"]) + 1, key=key_type)
-        self.right_recent = Window(rows, len(self.columns["right"]) + 1, key=key_type)
+        self.size = dict(size) if isinstance(size, Mapping) else size
+        self.windows = windows(name, size, time=time, rows_max=rows_max)
+        self.time = time if any(self.windows.spans_us.values()) else None
+        self.asked = None if all(self.windows.keeps.values()) else Tally(1)
+        self.outputs_per_tuple_max = float(self.windows.rows_max)
+        self.left_recent, self.right_recent = (self._window(port, 1, unit_rows) for port in self.inputs)
+
+    def _window(self, port: str, more: int, unit_rows: int | None) -> Window:
+        unit = unit_rows if self.windows.keeps[port] else None
+        return Window(self.windows.rows[port], len(self.columns[port]) + more, unit_rows=unit)
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
-        fields = [self.check_key(inputs, "left")]
-        self.check_key(inputs, "right")
+        fields = [self.key_field(inputs, "left")]
         for port, columns in self.columns.items():
             for column in columns:
                 want_number(self, inputs, port, column)
@@ -94,36 +93,47 @@ class WindowJoin(Merging, Keyed):
         return any(came.touches(placed_by) for came in arriving.values())
 
     def merged(self, batches: dict[str, pa.RecordBatch], ports: Int64s) -> Iterator[Out]:
+        self.note_asked(batches)
         present = [port for port in self.inputs if port in batches]
-        columns = [batches[port][self.key[0]] for port in present]
+        columns = [self.stored_keys(batches[port]) for port in present]
         numbers, keys = numbered(columns[0] if len(columns) == 1 else pa.concat_arrays(columns))
-        groups = np.column_stack([self.left_recent.enter(keys), self.right_recent.enter(keys)])
         count = len(columns[0]) if "left" in batches else 0
-        rows = [self._rows(batches, port) for port in self.inputs]
-        seqs = [np.asarray(batches[port][SEQ]) if port in batches else np.empty(0, np.int64) for port in self.inputs]
-        pairs = np.empty((_PAIRS_PER_OUTPUT, rows[0].shape[1] + rows[1].shape[1] - 2))
-        of_key, of_seq = np.empty(_PAIRS_PER_OUTPUT, np.int64), np.empty(_PAIRS_PER_OUTPUT, np.int64)
-        at, done = np.zeros(3, np.int64), 0
+        left = self._side(batches, "left", self.left_recent, keys, numbers[:count])
+        right = self._side(batches, "right", self.right_recent, keys, numbers[count:])
+        pairs = room_for(rows_max=self.windows.rows_max, columns=sum(map(len, self.columns.values())))
+        at = np.zeros(3, np.int64)
         while at[0] < ports.size:
-            done = _join(
-                self.left_recent.rings, self.left_recent.counts, self.right_recent.rings, self.right_recent.counts,
-                ports, numbers[:count], numbers[count:], groups, rows[0], rows[1], seqs[0], seqs[1],
-                float(self.span_us), at, pairs, of_key, of_seq,
-            )  # fmt: skip
+            done = join(left, right, ports, False, at, pairs)
             if done < 0:
                 raise InputError(
-                    f"Operator {self.name!r}: more than {self.left_recent.rows:,} tuples of one key in a window. "
+                    f"Operator {self.name!r}: more than {self.windows.rows_max:,} tuples of one key in a window. "
                     f"Raise rows_max."
                 )
             if done:
-                yield self._put_out(keys.take(pa.array(of_key[:done])), of_seq[:done], pairs[:done])
+                of_pairs = self.given_keys(keys.take(pa.array(pairs.keys[:done])))
+                yield self._put_out(of_pairs, pairs.seqs[:done], pairs.columns[:done])
 
-    def mend(self) -> None:
-        if self.time is not None:  # as in SlidingAggregate
-            self.left_recent.sort_rows(0)
-            self.right_recent.sort_rows(0)
+    def _side(
+        self, batches: dict[str, pa.RecordBatch], port: str, window: Window, keys: pa.Array, numbers: Int64s
+    ) -> Side:
+        keeps = self.windows.keeps[port]
+        if keeps and numbers.size:
+            came = np.bincount(numbers, minlength=len(keys))
+            coming = np.flatnonzero(came)
+            window.enter(keys.take(pa.array(coming)), pushed=came[coming])
+        return Side(
+            rings=window.rings,
+            counts=window.counts,
+            groups=window.find(keys),
+            keeps=keeps,
+            span=float(self.windows.spans_us[port]),
+            keys=numbers,
+            rows=self._rows(batches, port),
+            seqs=np.array(batches[port][SEQ] if port in batches else [], np.int64),
+        )
 
     def states(self, keys: pa.Array) -> Float64s:
+        keys = stored(keys)
         parts = []
         for window in (self.left_recent, self.right_recent):
             rows, held = window.newest(keys)
@@ -143,50 +153,3 @@ class WindowJoin(Merging, Keyed):
         names = [f"{port}_{column}" for port, columns in self.columns.items() for column in columns]
         columns = {name: pairs[:, i] for i, name in enumerate(names)}
         return self.out(**{SEQ: seqs, self.key[0]: keys}, **columns)
-
-
-@compiled
-def _join(
-    left_rings: Any, left_counts: Any, right_rings: Any, right_counts: Any, ports: Any, left_keys: Any, right_keys: Any,
-    groups: Any, left_rows: Any, right_rows: Any, left_seqs: Any, right_seqs: Any, span: float, at: Any, pairs: Any,
-    of_key: Any, of_seq: Any,
-) -> int:  # fmt: skip
-    """Apply tuples from ``at`` on until there is no room for another's pairs; returns their number.
-
-    ``at`` is how many tuples of both, of the left and of the right were applied. -1: a window of time overflows.
-    """
-    done = 0
-    rows = left_rings.shape[1]
-    width_left = left_rows.shape[1] - 1
-    while at[0] < ports.size and done + rows <= of_key.size:
-        from_left = ports[at[0]] == 0
-        own = at[1] if from_left else at[2]
-        key = left_keys[own] if from_left else right_keys[own]
-        row = left_rows[own] if from_left else right_rows[own]
-        seq = left_seqs[own] if from_left else right_seqs[own]
-        mine = groups[key, 0] if from_left else groups[key, 1]
-        theirs = groups[key, 1] if from_left else groups[key, 0]
-        total = right_counts[theirs] if from_left else left_counts[theirs]
-        for n in range(max(total - rows, 0), total):
-            other = right_rings[theirs, n % rows] if from_left else left_rings[theirs, n % rows]
-            if span > 0.0 and other[0] <= row[0] - span:
-                continue
-            one, two = (row, other) if from_left else (other, row)
-            pairs[done, :width_left] = one[1:]
-            pairs[done, width_left:] = two[1:]
-            of_key[done] = key
-            of_seq[done] = seq
-            done += 1
-        ring = left_rings[mine] if from_left else right_rings[mine]
-        count = left_counts[mine] if from_left else right_counts[mine]
-        if span > 0.0 and count >= rows and row[0] - span < ring[count % rows, 0] <= row[0]:  # as in sliding
-            return -1
-        ring[count % rows] = row
-        if from_left:
-            left_counts[mine] += 1
-            at[1] += 1
-        else:
-            right_counts[mine] += 1
-            at[2] += 1
-        at[0] += 1
-    return done

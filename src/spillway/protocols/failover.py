@@ -16,6 +16,7 @@ look:
     the newest is another's whose heart beats       it stands by
     ... has not beaten for ``detection_s``          it claims the next epoch, if it is ready
     a claim was too late                            another has that epoch: it stands by
+    it was let go (see ``seating``)                 it stands by, whatever else it sees
 
     standby --silent--> claiming --won--> active
        ^                   |                 |
@@ -39,6 +40,8 @@ Time is told with each look. Beats are counted and compared; nobody trusts the c
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+
+from spillway.protocols.seating import NOBODY
 
 _STORY_MAX = 50
 
@@ -64,7 +67,7 @@ MEANING = {
     Cause.SILENT: "nobody is active, or the active one's heart has not beaten for the detection time",
     Cause.WON: "the epoch it claimed is its own",
     Cause.LOST: "another has the epoch it claimed",
-    Cause.SUPERSEDED: "there is a newer epoch than its own",
+    Cause.SUPERSEDED: "there is a newer epoch, which is another's",
 }
 
 TRANSITIONS: dict[tuple[State, Cause], State] = {
@@ -73,9 +76,6 @@ TRANSITIONS: dict[tuple[State, Cause], State] = {
     (State.CLAIMING, Cause.LOST): State.STANDBY,
     (State.ACTIVE, Cause.SUPERSEDED): State.STANDBY,
 }
-
-NOBODY = -1
-"""The epoch of a seat that nobody has claimed yet."""
 
 
 class FailoverError(AssertionError):
@@ -103,6 +103,7 @@ class Looked:
     beats: int  # of that replica's heart, so far
     ready: bool  # whether the one who looks could take over and lose nothing
     now_s: float
+    let_go: bool = False  # whether the one who looks was let go, and has not returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,17 +170,21 @@ class Failover:
             return f"epochs never go back, and it knows of {self.epoch}"
         elif self.state is State.ACTIVE and event.epoch == self.epoch and event.active != self.replica:
             return "an epoch has one replica"
+        elif event.let_go and event.active == self.replica:
+            return "whoever is active is not let go"
         return ""
 
     def _looked(self, event: Looked) -> Claim | None:
-        if event.epoch > self.epoch and self.state is State.ACTIVE:
+        if event.epoch > self.epoch and self.state is State.ACTIVE and event.active != self.replica:
             self._move(Cause.SUPERSEDED)
-        self.epoch = event.epoch
+        self.epoch = event.epoch  # of its own that another has added, it is active too
         if self.state is State.ACTIVE:
             return None
         if self._heard != (event.epoch, event.beats):
             self._heard, self._heard_s = (event.epoch, event.beats), event.now_s
         self.silent_s = event.now_s - self._heard_s
+        if event.let_go:
+            return None
         waits = event.epoch != NOBODY and event.active != self.replica
         enough_s = self.rule.detection_s if waits else 0.0
         if not event.ready:

@@ -57,6 +57,7 @@ class Why(StrEnum):
     ASKED = "somebody asked"
     DRAINED = "its host is being drained"
     REBALANCED = "a host joined"
+    APART = "another replica of its job is on that host"
     DIVIDED = "its operator is divided anew"
 
 
@@ -80,6 +81,7 @@ class Decision:
     wait_until_s: float | None = None  # or until other hosts are seen
     give_up: str = ""  # why
     settled: bool = False  # whether owners were given out for the first time
+    crowded: bool = False  # whether it shares a host with another replica of its job, because there are too few
 
     @property
     def go(self) -> bool:
@@ -128,6 +130,8 @@ class Placement:
         self._draining: set[str] = set()
         self._lost: set[str] = set()
         self._asked: dict[Shard, str] = {}
+        self.avoided: frozenset[str] = frozenset()  # hosts that other replicas of the job have
+        self.to_come = 0  # other replicas that have none yet
         self._given: dict[Shard, int] = dict(given or {})  # the last epoch, where no owner has it
         self._in_vain: dict[Shard, int] = {}  # hand-overs that failed
         self._recovery_s: dict[str, float] = defaultdict(float)
@@ -173,6 +177,12 @@ class Placement:
         of_host = self._at.get(host, {})
         return [(operator, index) for operator, indices in of_host.items() for index in sorted(indices)]
 
+    @property
+    def free(self) -> Set[str]:
+        """Hosts that may be given shards; those of other replicas only if there are none else."""
+        hosts = self._living - self._draining or self._living
+        return hosts - self.avoided or hosts
+
     def deadline_s(self, operator: str, host: str) -> float:
         """Until when shards of an operator wait for a late host."""
         patience_s = max(self._wishes[operator].delay_max_s - self._recovery_s[operator], 0.0)
@@ -217,6 +227,13 @@ class Placement:
         self._tell(f"drain {host}")
         self._draining.add(host)
 
+    def apart(self, hosts: Iterable[str], *, to_come: int = 0) -> None:
+        """Keep away from these hosts, which other replicas of the job have, and leave some to those ``to_come``."""
+        avoided = frozenset(hosts)
+        if (avoided, to_come) != (self.avoided, self.to_come):
+            self._tell(f"apart from {', '.join(sorted(avoided)) or 'nobody'}, {to_come} to come")
+            self.avoided, self.to_come = avoided, to_come
+
     def handed_over(self, move: Move) -> None:
         """The new owner has the memory of a shard whose hand-over was proposed; from now on it is the owner."""
         assert move.hand_over and self._owners[move.shard].epoch < move.to.epoch, move
@@ -248,6 +265,7 @@ class Placement:
             hand_overs=tuple(hand_overs),
             wait_until_s=min(waiting, default=None),
             settled=settled,
+            crowded=not self.avoided.isdisjoint(self._at),
         )
 
     # -- how ----------------------------------------------------------------------------------------------------------
@@ -262,7 +280,8 @@ class Placement:
 
     def _settle(self) -> None:
         """Owners for all, in turn."""
-        hosts = sorted(self._living - self._draining) or sorted(self._living)
+        hosts = sorted(self.free)
+        hosts = hosts[: -(-len(hosts) // (1 + self.to_come))]  # a fair part, so that others find some, too
         shards = [(operator, index) for operator, wish in self._wishes.items() for index in range(wish.shards)]
         for place, shard in enumerate(shards):
             self._set(shard, Owner(hosts[place % len(hosts)], self._given.pop(shard, -1) + 1))
@@ -307,6 +326,14 @@ class Placement:
         ]
         if drained and self._living - self._draining:
             return [self._proposed(shard, host, why=Why.DRAINED) for shard, host in self._spread(drained)]
+        crowded = [
+            shard
+            for host in sorted(self.avoided & self._living)
+            for shard in self.shards_at(host)
+            if self._in_vain.get(shard, 0) < HAND_OVERS_MAX
+        ]
+        if crowded and self.free.isdisjoint(self.avoided):
+            return [self._proposed(shard, host, why=Why.APART) for shard, host in self._spread(crowded)]
         if self._joined:
             self._joined.clear()
             return [self._proposed(shard, host, why=Why.REBALANCED) for shard, host in self._evened_out()]
@@ -314,7 +341,7 @@ class Placement:
 
     def _evened_out(self) -> list[tuple[Shard, str]]:
         """Hosts with few shards get some of those that have many, until none has two more than another."""
-        hosts = sorted(self._living - self._draining)
+        hosts = sorted(self.free - self._draining)
         counts = {host: self._count(host) for host in hosts}
         fair, extra = divmod(sum(counts.values()), max(len(hosts), 1))
         # Those that have most may keep one more, so that as few as possible move.
@@ -328,7 +355,7 @@ class Placement:
         """Each to the living host that has fewest just then."""
         if not shards:
             return []
-        fewest = [(self._count(host), host) for host in self._living - self._draining or self._living]
+        fewest = [(self._count(host), host) for host in self.free]
         heapq.heapify(fewest)
         spread = []
         for shard in shards:

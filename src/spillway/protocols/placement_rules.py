@@ -56,6 +56,7 @@ class Watched:
             else:
                 self._rule(owner == before, "an owner stays one until it moves")
             self._new_epoch(shard, owner, before)
+        self._check_apart(decision)
         self._check_hand_overs(decision)
         if decision.go:
             self._rule(len(placement.owners) == placement.shards, "a batch begins when every shard has an owner")
@@ -63,6 +64,21 @@ class Watched:
             self._rule(owning <= placement.living, "a batch begins when all owners live")
         elif decision.wait_until_s is not None:
             self._rule(decision.wait_until_s > now_s, "nobody waits for what is over")
+
+    def _check_apart(self, decision: Decision) -> None:
+        """Replicas of a job keep off each other's hosts where there are enough."""
+        placement = self.placement
+        usable = placement.living - placement.draining or placement.living
+        others = usable - placement.avoided
+        taken = {move.to.host for move in decision.moves if move.why is Why.LATE}
+        taken |= {owner.host for owner in placement.owners.values()} if decision.settled else set()
+        self._rule(not others or taken.isdisjoint(placement.avoided), "who has a choice keeps off hosts of others")
+        if decision.settled and len(others) > placement.to_come:
+            self._rule(len(others - taken) >= placement.to_come, "who comes first leaves a host to each who is to come")
+        for move in decision.hand_overs:
+            if move.why is Why.APART:
+                apart = move.source in placement.avoided and move.to.host not in placement.avoided
+                self._rule(apart, "who moves to be apart is apart then")
 
     def _check_hand_overs(self, decision: Decision) -> None:
         placement = self.placement

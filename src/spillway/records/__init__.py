@@ -1,5 +1,6 @@
 """What happened: the run directory, versioned, as JSON and Arrow."""
 
+from spillway.records.explaining import Advice, Explanation, Part, StateOperator
 from spillway.records.placing import HostSummary, Moved, Waited, summarise_hosts
 from spillway.records.progress import ShardProgress
 from spillway.records.reading import Recorded, read_moves, read_progress, read_rewinds, read_times, read_waits
@@ -10,15 +11,19 @@ from spillway.records.summary import OperatorSummary, summarise
 from spillway.records.times import BatchTimes, Work
 
 __all__ = [
+    "Advice",
     "BatchTimes",
+    "Explanation",
     "HostSummary",
     "Moved",
     "OperatorSummary",
+    "Part",
     "Recorded",
     "Rescaled",
     "Rewound",
     "RunDirectory",
     "ShardProgress",
+    "StateOperator",
     "Waited",
     "Work",
     "read_moves",

@@ -27,9 +27,11 @@ MEASURES = (
     "availability_any",
     "tainted",
     "tainted_share",
+    "within_bound",
     "output",
     "duplicates",
     "lost",
+    "delayed",
     "processor_s",
 )
 
@@ -118,7 +120,7 @@ class ModelRecords:
             file = path / "points.parquet"
             if pq.read_metadata(file).num_rows > ROWS_MAX:
                 raise RunError(f"{file} has more than {ROWS_MAX:,} rows; it is none of ours.")
-            points = pq.read_table(file, schema=POINTS_SCHEMA)
+            points = _filled(pq.read_table(file, schema=POINTS_SCHEMA))
             statements = tuple(_statement(row) for row in manifest["statements"])
             published = tuple(_published(row) for row in manifest["published"])
             modelled, settings = str(manifest["modelled"]), dict(manifest["settings"])
@@ -133,6 +135,15 @@ class ModelRecords:
             published=published,
             about=about,
         )
+
+
+def _filled(points: pa.Table) -> pa.Table:
+    """Measures that an earlier version did not know are 0 in what it modelled: nothing was kept, nothing bounded."""
+    for name in ("within_bound", "delayed"):
+        for column in (name, f"{name}_half_width"):
+            at = points.schema.get_field_index(column)
+            points = points.set_column(at, POINTS_SCHEMA.field(at), points[column].fill_null(0.0))
+    return points
 
 
 def _statement(given: dict[str, Any]) -> StatementRow:

@@ -18,7 +18,7 @@ class ShardProgress:
     divergence: float  # from the last durable backup, once all tuples were applied; 0 if none is kept
     threshold: float  # the divergence allowed just then; 0 if the protection has none
     failures: int  # times this shard's memory was lost so far
-    backup: bool  # whether a backup was written in this batch
+    backup: bool  # whether a backup became durable in this batch, or was found to be
     backup_bytes: int
     backup_chunks: int
     recovered: bool  # whether memory was lost and this batch began from a backup, or from nothing
@@ -39,6 +39,9 @@ class ShardProgress:
     backup_s: float
     host: str = ""  # where the shard was in this batch; empty where one machine is all there is
     epoch: int = 0  # of its owner, which begins with every change of that
+    backup_batch: int = -1  # of the backup that became durable, an earlier batch if it was written meanwhile
+    late: int = 0  # tuples that came for a window that had ended; put aside
+    ahead: int = 0  # tuples whose time is too far ahead of the others to be believed; put aside
 
     def as_row(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,6 +77,9 @@ PROGRESS_SCHEMA = pa.schema(
         ("backup_s", pa.float64()),
         ("host", pa.string()),
         ("epoch", pa.int64()),
+        ("backup_batch", pa.int64()),
+        ("late", pa.int64()),
+        ("ahead", pa.int64()),
     ]
 )
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from spillway.errors import RunError
+from spillway.records.events import EVENTS_SCHEMA, Event
 from spillway.records.placing import MOVES_SCHEMA, WAITS_SCHEMA, Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
 from spillway.records.rewound import REWOUND_SCHEMA, Rewound
@@ -95,6 +96,11 @@ def read_rewinds(path: str | Path) -> list[Rewound]:
     """Each time that the job was sent back, oldest first. Of more than two million the newest are read."""
     # A row that is there twice was being put together with others when its writer was killed.
     return sorted({Rewound(**row) for row in _plain_rows(path, "rewinds", REWOUND_SCHEMA)}, key=lambda row: row.time_s)
+
+
+def read_events(path: str | Path) -> list[Event]:
+    """What happened to the job and its replicas, oldest first. Of more than two million the newest are read."""
+    return sorted({Event(**row) for row in _plain_rows(path, "events", EVENTS_SCHEMA)}, key=lambda row: row.time_s)
 
 
 def holes(rows: Iterable[ShardProgress]) -> dict[str, list[tuple[int, int]]]:

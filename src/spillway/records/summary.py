@@ -25,6 +25,8 @@ class OperatorSummary:
     state_bytes: int
     process_s: float
     backup_s: float
+    late: int = 0  # tuples that came for a window that had ended
+    ahead: int = 0  # tuples whose time was too far ahead of the others to be believed
 
 
 def summarise(rows: Iterable[ShardProgress]) -> list[OperatorSummary]:
@@ -57,4 +59,6 @@ def _summary(operator: str, rows: list[ShardProgress]) -> OperatorSummary:
         state_bytes=sum(row.state_bytes for row in newest.values()),
         process_s=sum(row.process_s for row in rows),
         backup_s=sum(row.backup_s for row in rows),
+        late=sum(row.late for row in rows),
+        ahead=sum(row.ahead for row in rows),
     )

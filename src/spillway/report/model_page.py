@@ -6,6 +6,7 @@ from typing import Any
 
 from spillway.records.model import MEASURES, ModelRecords, StatementRow
 from spillway.report.charts import Group, Series, bar_chart, line_chart
+from spillway.report.model_zeros import is_zero, zero_sentence
 from spillway.report.page import Cell, Section, Value, page, table
 
 Row = dict[str, Any]
@@ -25,12 +26,14 @@ _TEXTS = {
     "validation": "Availability runs over six minutes in which one operator crashes once and is back after 16 seconds.",
     "compare": "An operator that starts from scratch puts out less until its state is full again, but nothing tainted; "
     "one that starts from a checkpoint puts out all, tainted until its state has settled. What is down upstream taints "
-    "the state of both.",
+    "the state of both. A protection that keeps tuples loses none: who was down does again what it had not saved, then "
+    "catches up, and until then counts as not available.",
 }
 
 _READING = """Availability: the share of time in which every operator that the application relies on is alive and its \
 state is right, whatever upset it. Own: the same, as if nothing spread from one operator to the next. A tainted tuple \
-differs, or may differ, from what it would have been without faults. Bars and ± are 95 % confidence intervals."""
+differs, or may differ, from what it would have been without faults. One that is delayed had to wait for an operator \
+that was down or behind. Bars and ± are 95 % confidence intervals."""
 
 
 def model_page(path: Path, manifest: dict[str, Any]) -> str:
@@ -42,7 +45,8 @@ def model_page(path: Path, manifest: dict[str, Any]) -> str:
     for name in names:
         own = [row for row in rows if row["experiment"] == name]
         charts = _CHARTS.get(name, _bars)(own, records)
-        title, text = _TITLES.get(name, name), _TEXTS.get(name, "")
+        title = _TITLES.get(name, name)
+        text = "\n\n".join(part for part in (_TEXTS.get(name, ""), zero_sentence(own, MEASURES)) if part)
         sections.append(Section(title, text=text, chart="".join(charts), table=_points(own)))
     sections.append(_how(records))
     replications = sum(row["replications"] for row in rows)
@@ -79,8 +83,8 @@ def _points(rows: Sequence[Row]) -> str:
         for name in ("crashed", "recovery_s", "crash_rate", "corruption_rate")
         if len({row[name] for row in rows}) > 1
     ]
-    # A column of zeros says nothing.
-    measures = [name for name in MEASURES if name != "availability_any" and any(row[name] for row in rows)]
+    # What is zero everywhere is a sentence above, not a column.
+    measures = [name for name in MEASURES if name != "availability_any" and not is_zero(rows, name)]
     columns = ["configuration", "tuples/s", *shown, *measures, "copies", "runs"]
     cells: list[list[Value]] = [
         [
@@ -153,6 +157,8 @@ def _validation(rows: Sequence[Row], records: ModelRecords) -> list[str]:
         (_AVAILABILITY, "Not available", "share of the time"),
         ("tainted", "Tainted", "tuples"),
     ):
+        if is_zero(rows, measure):
+            continue
         told = {row.crashed: row.value for row in records.published if row.measure == measure}
         groups = []
         for row in rows:
@@ -168,8 +174,13 @@ def _bars(rows: Sequence[Row], records: ModelRecords) -> list[str]:
     for measure, title, label in (
         (_AVAILABILITY, "Not available", "share of the time"),
         ("tainted_share", "Tainted", "share of the output"),
+        ("within_bound", "Off within a bound", "tuples of the output"),
+        ("lost", "Lost", "tuples"),
+        ("delayed", "Delayed", "tuples"),
         ("processor_s", "Processors in use", "processor seconds per second"),
     ):
+        if is_zero(rows, measure):
+            continue
         groups = []
         for row in rows:
             # Availability is told by what is missing: bars from 0 to almost 1 all look alike.
@@ -181,6 +192,8 @@ def _bars(rows: Sequence[Row], records: ModelRecords) -> list[str]:
 
 
 def _lines(rows: Sequence[Row], x: str, measure: str, name: Callable[[Row], str], *, title: str, x_label: str) -> str:
+    if is_zero(rows, measure):
+        return ""
     return line_chart(_series(rows, x, measure, name), title=title, x_label=x_label, y_label=measure.replace("_", " "))
 
 

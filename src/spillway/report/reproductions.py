@@ -17,6 +17,14 @@ def reproduction_page(path: Path, manifest: dict[str, Any]) -> str:
             from spillway.report.ecoc_page import ecoc_page
 
             return ecoc_page(path, manifest)
+        case "validation":
+            from spillway.report.validation_page import validation_page
+
+            return validation_page(path, manifest)
+        case "spade":
+            from spillway.report.spade_page import spade_page
+
+            return spade_page(path, manifest)
         case other:
             raise _unknown(path, other)
 
@@ -32,9 +40,17 @@ def reproduction_charts(path: Path, manifest: dict[str, Any]) -> dict[str, str]:
             from spillway.report.ecoc_page import charts as ecoc_charts
 
             return ecoc_charts(path, manifest)
+        case "validation":
+            from spillway.report.validation_page import charts as validation_charts
+
+            return validation_charts(path, manifest)
+        case "spade":
+            from spillway.report.spade_page import charts as spade_charts
+
+            return spade_charts(path, manifest)
         case other:
             raise _unknown(path, other)
 
 
 def _unknown(path: Path, paper: object) -> RunError:
-    return RunError(f"{path} holds the reproduction of {paper!r}; there are pages of af and ecoc.")
+    return RunError(f"{path} holds the reproduction of {paper!r}; there are pages of af, ecoc, spade and validation.")

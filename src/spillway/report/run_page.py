@@ -15,6 +15,7 @@ from spillway.records.reading import (
     Recorded,
     holes,
     life_of,
+    read_events,
     read_moves,
     read_progress,
     read_rewinds,
@@ -24,6 +25,7 @@ from spillway.records.reading import (
 from spillway.records.rewound import Rewound
 from spillway.records.summary import summarise
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
+from spillway.report.events_part import events_part
 from spillway.report.hosts_part import hosts_part
 from spillway.report.page import Section, Value, page, table
 from spillway.report.time_spent import time_spent
@@ -41,9 +43,10 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
     name = str(manifest.get("graph", path.name))
     ended = _ended(life_of(path, manifest), manifest)
     missing = _missing(recorded, manifest)
+    happened = events_part(read_events(path))
     if not rows:
         nothing = Section("Nothing yet", text="No operator with state has reported a batch.")
-        return page(f"Run of {name}", [nothing, *missing], subtitle=ended)
+        return page(f"Run of {name}", [nothing, *missing, *happened], subtitle=ended)
     return page(
         f"Run of {name}",
         [
@@ -54,6 +57,7 @@ def run_page(path: Path, manifest: dict[str, Any]) -> str:
             *_bounds(rows),
             _saved(rows),
             *time_spent(read_times(path)),
+            *happened,
             *_rewinds(read_rewinds(path)),
             *_failures(rows),
             *_mended(rows),
@@ -128,6 +132,8 @@ def _missing(recorded: Recorded, manifest: Mapping[str, Any]) -> list[Section]:
 
 
 def _operators(rows: Sequence[ShardProgress]) -> Section:
+    told = summarise(rows)
+    aside = any(one.late or one.ahead for one in told)  # only where times are watched
     cells: list[list[Value]] = [
         [
             one.operator,
@@ -139,8 +145,9 @@ def _operators(rows: Sequence[ShardProgress]) -> Section:
             one.failures,
             one.lost_chunks,
             one.state_bytes,
+            *([one.late, one.ahead] if aside else []),
         ]
-        for one in summarise(rows)
+        for one in told
     ]
     columns = [
         "Operator",
@@ -152,6 +159,7 @@ def _operators(rows: Sequence[ShardProgress]) -> Section:
         "Failures",
         "Chunks lost",
         "State (bytes)",
+        *(["Late tuples", "Ahead of time"] if aside else []),
     ]
     return Section("Operators", table=table(columns, cells))
 

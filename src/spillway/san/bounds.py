@@ -1,7 +1,8 @@
 """The part of a predicate that needs no interpreter: how many tokens a place may hold.
 
 Most predicates are conjunctions of `place >= 2`, `place == 0` and the like. Each of those is a lower and an upper bound
-on one place, which the event loop compares directly; only what is left over becomes a program.
+on one place, which the event loop compares directly. So is what two places may hold together, as in a queue of two
+kinds. Only what is left over becomes a program.
 """
 
 import math
@@ -32,6 +33,19 @@ def enabling(activity: Activity) -> tuple[Bounds, list[Expression]]:
             least, most = bounds.get(place, (0, TOKENS_MAX))
             bounds[place] = (max(least, low), min(most, high))
     return bounds, rest
+
+
+def paired(predicate: Expression) -> tuple[str, str, int] | None:
+    """Two places and the most tokens they may hold together, if that is all the predicate says."""
+    match predicate:
+        case Binary(
+            sign="<" | "<=" as sign,
+            left=Binary(sign="+", left=Tokens(name=one), right=Tokens(name=other)),
+            right=Constant(number=number),
+        ):
+            compared = _compared(one, sign, number)
+            return None if compared is None else (one, other, compared[2])
+    return None
 
 
 def _conjuncts(predicate: Expression) -> Iterator[Expression]:

@@ -55,7 +55,7 @@ def refusal(flat: Flat, status: int, trouble: Any, marking: Any) -> ModelError:
         firing.UNSTEADY: f"fast-forward at {activity} changes measure {measure}, which is integrated over the skipped "
         f"time; measure it by impulses, or do not skip there",
     }[status]
-    held = [f"{name} {tokens}" for name, tokens in zip(flat.places, marking.tolist(), strict=True) if tokens]
+    held = [f"{name} {tokens}" for name, tokens in zip(flat.places, marking.tolist(), strict=False) if tokens]
     told = ", ".join(held[:PLACES_TOLD_MAX]) or "no tokens anywhere"
     more = ", …" if len(held) > PLACES_TOLD_MAX else ""
     return ModelError(f"Net {flat.name!r} at time {time:g}: {sentence}. Marking: {told}{more}.")

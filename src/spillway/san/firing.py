@@ -13,6 +13,8 @@ from spillway.san.random_numbers import EXPONENTIAL, above_zero, below_one, refu
 
 # Statuses.
 DONE, NEGATIVE, NOT_WHOLE, BAD_PARAMETER, BAD_CHANCES, LOOP, STOPPED, TOO_MANY, BAD_FLOW, UNSTEADY = range(10)
+# As DONE, and a place that rarely changes did.
+CHANGED = -1
 # Columns of trouble.
 TROUBLE_ACTIVITY, TROUBLE_PLACE, TROUBLE_VALUE, TROUBLE_TIME = 0, 1, 2, 3
 TROUBLE_COLUMNS = 4
@@ -28,6 +30,7 @@ _TOKENS_MAX = 2**53
 def enabled(
     activities: Any,
     bounds: Any,
+    pairs: Any,
     lists: Any,
     code: Any,
     numbers: Any,
@@ -39,6 +42,9 @@ def enabled(
     for i in range(activities[activity, t.BOUNDS], activities[activity, t.BOUNDS_END]):
         tokens = marking[bounds[i, 0]]
         if tokens < bounds[i, 1] or tokens > bounds[i, 2]:
+            return False
+    for i in range(activities[activity, t.PAIRS], activities[activity, t.PAIRS_END]):
+        if marking[pairs[i, 0]] + marking[pairs[i, 1]] > pairs[i, 2]:
             return False
     for i in range(activities[activity, t.WHENS], activities[activity, t.WHENS_END]):
         if evaluate(code, numbers, lists[i], marking, stack) == 0.0:
@@ -56,6 +62,7 @@ def chosen_case(
     activity: int,
     marking: Any,
     stack: Any,
+    kept: Any,
     state: Any,
 ) -> Any:
     """The number of the case an activity completes in, or -1 if its probabilities make no sense."""
@@ -71,7 +78,9 @@ def chosen_case(
     # The sum is taken before anything is chosen, so that a wrong probability never passes unseen.
     total = 0.0
     for case in range(first, end):
-        chance = evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
+        if cases[case, t.KEPT] == 0:
+            kept[case] = evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
+        chance = kept[case]
         if not 0.0 <= chance <= 1.0 + _CHANCE_TOLERANCE:
             return -1
         total += chance
@@ -79,7 +88,7 @@ def chosen_case(
         return -1
     chosen_at = below_one(state) * total
     for case in range(first, end - 1):
-        chosen_at -= evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
+        chosen_at -= kept[case]
         if chosen_at < 0.0:
             return case
     return end - 1
@@ -87,9 +96,10 @@ def chosen_case(
 
 @inlined
 def applied(
-    cases: Any, actions: Any, code: Any, numbers: Any, case: int, marking: Any, stack: Any, trouble: Any
-) -> int:
+    cases: Any, actions: Any, aheads: Any, code: Any, numbers: Any, case: int, marking: Any, stack: Any, trouble: Any
+) -> Any:
     """Apply the actions of a case to the marking; returns a status."""
+    status = DONE
     for i in range(cases[case, t.ACTIONS], cases[case, t.ACTIONS_END]):
         what, place, how = actions[i, t.WHAT], actions[i, t.WHERE], actions[i, t.HOW]
         if what == t.ADD_TOKENS:
@@ -100,6 +110,9 @@ def applied(
                 return NEGATIVE
         elif what == t.ADD_PLACE:
             marking[place] += marking[how]
+        elif what == t.ADD_AHEAD:
+            if marking[aheads[how, 0]] >= marking[aheads[how, 1]]:
+                marking[place] += marking[aheads[how, 2]]
         elif what == t.SET_TOKENS:
             marking[place] = how
         else:
@@ -108,8 +121,10 @@ def applied(
                 trouble[TROUBLE_PLACE] = place
                 trouble[TROUBLE_VALUE] = value
                 return NEGATIVE if value < 0.0 else NOT_WHOLE
+            if what == t.COMPUTE_RARE and marking[place] != np.int64(value):
+                status = CHANGED
             marking[place] = np.int64(value)
-    return DONE
+    return status
 
 
 @inlined

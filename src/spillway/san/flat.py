@@ -8,7 +8,9 @@ import numpy as np
 
 from spillway.san import random_numbers
 from spillway.san import tables as t
-from spillway.san.bounds import enabling
+from spillway.san.assignments import added, added_if_ahead, added_place, written
+from spillway.san.bounds import enabling, paired
+from spillway.san.derived import Derived
 from spillway.san.distributions import (
     Deterministic,
     Empirical,
@@ -18,7 +20,7 @@ from spillway.san.distributions import (
     Uniform,
     Weibull,
 )
-from spillway.san.expressions import Binary, Constant, Tokens, expression
+from spillway.san.expressions import Constant, Expression, expression
 from spillway.san.fast_forward import FastForward
 from spillway.san.fast_forward_tables import flatten_forwards
 from spillway.san.net import Net
@@ -77,7 +79,9 @@ class _Rows:
     cases: list[list[int]] = field(default_factory=list)
     chances: list[float] = field(default_factory=list)
     bounds: list[tuple[int, int, int]] = field(default_factory=list)
+    pairs: list[tuple[int, int, int]] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
+    aheads: list[Action] = field(default_factory=list)
     wakes: list[tuple[int, int, int, int]] = field(default_factory=list)
     lists: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
@@ -103,8 +107,16 @@ class _Flattening:
         self.activities = ordered
         self.number = {activity.name: i for i, activity in enumerate(ordered)}
         self.places = {name: i for i, name in enumerate(net.places)}
-        self.programs = Programs(places=self.places)
+        # What a jump counts is written by no completion, so nothing would notice that it changed.
+        counted = {count.place for forward in forwards for count in forward.counts}
+        rare = frozenset(name for name, place in net.places.items() if place.rarely) - counted
+        self.rare_numbers = {self.places[name] for name in rare}
+        self.derived = Derived(rare=rare, places=self.places)
+        self.programs = Programs(places=self.places, derived=self.derived)
         self.rows = _Rows()
+        self.first_bounds = [self._first_bound(activity) for activity in ordered]
+        self.writes: list[set[int]] = []  # by each case
+        self.chances: list[Expression] = []  # of each case
         self.first_case = dict(
             zip(self.number, np.cumsum([0, *(len(activity.outcomes) for activity in ordered)]).tolist(), strict=False)
         )
@@ -129,15 +141,20 @@ class _Flattening:
             self._activity(activity, is_clock=activity.name in clocks)
         forwards = flatten_forwards(self.forwards, self.programs, self.places, self.number, self.first_case)
         step_times, steps = self._steps()
+        derived = self._derive()
+        self._keep_chances()
         rows, programs = self.rows, self.programs
         timed = sum(activity.timed for activity in self.activities)
         tables = t.Tables(
-            marking=np.array([place.tokens for place in self.net.places.values()], np.int64),
+            marking=np.array([*(place.tokens for place in self.net.places.values()), *derived.values()], np.int64),
             activities=_table(rows.activities, t.ACTIVITY_COLUMNS),
             parameters=np.array(rows.parameters, np.float64).reshape(-1, 3),
             cases=_table(rows.cases, t.CASE_COLUMNS),
             chances=np.array(rows.chances, np.float64),
             bounds=_table(rows.bounds, 3),
+            pairs=_table(rows.pairs, 3),
+            derived=_table(list(derived), 2),
+            aheads=_table(rows.aheads, 3),
             actions=_table(rows.actions, 3),
             wakes=_table(rows.wakes, 4),
             lists=np.array(rows.lists, np.int64),
@@ -173,7 +190,10 @@ class _Flattening:
         bounds, rest = enabling(activity)
         first_bound = len(rows.bounds)
         rows.bounds += [(self.places[place], low, high) for place, (low, high) in bounds.items()]
-        whens = rows.listed([self.programs.add(predicate) for predicate in rest])
+        pairs = [(predicate, paired(predicate)) for predicate in rest]
+        first_pair = len(rows.pairs)
+        rows.pairs += [(self.places[pair[0]], self.places[pair[1]], pair[2]) for _, pair in pairs if pair is not None]
+        whens = rows.listed([self.programs.add(predicate) for predicate, pair in pairs if pair is None])
         parameters = () if activity.distribution is None else activity.distribution.parameters()
         fixed = [each.number if isinstance(each, Constant) else math.nan for each in parameters] + [0.0, 0.0]
         computed = [NONE if isinstance(each, Constant) else self.programs.add(each) for each in parameters]
@@ -194,6 +214,7 @@ class _Flattening:
             # The last case takes what rounding left, so that a case is always found.
             rows.chances.append(1.0 if last else cumulated)
             self._case(activity, case, outcome, chance=NONE if all_fixed else self.programs.add(outcome.chance))
+            self.chances.append(outcome.chance)
         rows.parameters.append([*fixed[:2], activity.weight])
         rows.activities.append(
             [
@@ -210,6 +231,8 @@ class _Flattening:
                 *watches,
                 NONE if predicate is None else self.programs.add(predicate),
                 int(is_clock),
+                first_pair,
+                len(rows.pairs),
             ]
         )
 
@@ -217,14 +240,14 @@ class _Flattening:
         rows = self.rows
         actions = self._actions(activity, outcome)
         rows.actions += actions
-        written = {place for _, place, _ in actions}
+        writes = {place for _, place, _ in actions}
         instants, timed, measures = (
-            set().union(*(readers[place] for place in written)) if written else set() for readers in self.readers
+            set().union(*(readers[place] for place in writes)) if writes else set() for readers in self.readers
         )
         if activity.timed:
             timed = timed | {self.number[activity.name]}
         first_wake = len(rows.wakes)
-        rows.wakes += [(number, *self._first_bound(self.activities[number])) for number in sorted(instants)]
+        rows.wakes += [(number, *self.first_bounds[number]) for number in sorted(instants)]
         first_impulse = len(rows.impulses)
         for i, measure in enumerate(self.measures):
             if not isinstance(measure, Impulses):
@@ -235,6 +258,9 @@ class _Flattening:
                 fixed = isinstance(value, Constant)
                 rows.impulses.append((i, NONE if fixed else self.programs.add(value)))
                 rows.earnings.append(value.number if isinstance(value, Constant) else 0.0)
+        self.writes.append(writes)
+        # What is computed for a place that rarely changes is compared with what it held; for all else, it is a change.
+        sure = {place for what, place, _ in actions if what != t.COMPUTE_RARE}
         rows.cases.append(
             [
                 self.number[activity.name],
@@ -247,8 +273,45 @@ class _Flattening:
                 *rows.listed(sorted(measures)),
                 first_impulse,
                 len(rows.impulses),
+                *(0,) * (t.SURE - t.DERIVED),
+                int(any(self.readers[2][place] or place in self.rare_numbers for place in sure)),
             ]
         )
+
+    def _derive(self) -> dict[tuple[int, int], int]:
+        """Number and program of each derived place, and its value at the start; tells every case which it upsets.
+
+        Last of all, when it is known which there are.
+        """
+        first = {name: place.tokens for name, place in self.net.places.items()}
+        found: dict[tuple[int, int], int] = {}
+        upset: list[list[int]] = [[] for _ in self.rows.cases]
+        for row, derived in enumerate(self.derived.found.values()):
+            read = {self.places[place] for place in derived.of.places()}
+            for case in self._upset_by(read):
+                upset[case].append(row)
+            found[derived.number, self.programs.add(derived.of, as_it_is=True)] = int(derived.of.value(first))
+        for case, rows in enumerate(upset):
+            self.rows.cases[case][t.DERIVED : t.DERIVED_END + 1] = self.rows.listed(rows)
+        return found
+
+    def _keep_chances(self) -> None:
+        """Keep probabilities that read only places that rarely change, and tell every case which it upsets."""
+        refreshed: list[list[int]] = [[] for _ in self.rows.cases]
+        for number, chance in enumerate(self.chances):
+            read = set(chance.places())
+            row = self.rows.cases[number]
+            if row[t.CHANCE] == NONE or not read <= self.derived.rare:
+                continue
+            row[t.KEPT] = 1
+            for case in self._upset_by({self.places[place] for place in read}):
+                refreshed[case].append(number)
+        for case, numbers in enumerate(refreshed):
+            self.rows.cases[case][t.REFRESHES : t.REFRESHES_END + 1] = self.rows.listed(numbers)
+
+    def _upset_by(self, read: set[int]) -> list[int]:
+        """The cases that write one of some places."""
+        return [case for case, writes in enumerate(self.writes) if read & writes]
 
     def _first_bound(self, activity: Activity) -> tuple[int, int, int]:
         """A bound that the activity wants, the likeliest to fail; any marking will do if there is none."""
@@ -261,6 +324,8 @@ class _Flattening:
         """What a completion does, in order; neighbouring plain moves are added up first."""
         actions: list[Action] = []
         moved: dict[int, int] = {}
+        # One that changes what derived places read must not read them, as long as it is at it.
+        as_it_is = any(self.net.places[place].rarely for place in written(activity, outcome))
 
         def settle() -> None:
             actions.extend((t.ADD_TOKENS, place, tokens) for place, tokens in moved.items() if tokens)
@@ -270,18 +335,24 @@ class _Flattening:
             moved[self.places[place]] = moved.get(self.places[place], 0) + tokens
 
         def assign(assignment: Assignment) -> None:
-            constant = _added(assignment)
+            constant = added(assignment)
             if constant is not None:
                 move(assignment.place, constant)
                 return
             settle()
             place = self.places[assignment.place]
-            if isinstance(assignment.to, Constant) and assignment.to.number == math.floor(assignment.to.number) >= 0:
-                actions.append((t.SET_TOKENS, place, int(assignment.to.number)))
-            elif (other := _added_place(assignment)) is not None:
+            to = assignment.to if as_it_is else self.derived.within(assignment.to)
+            if place in self.rare_numbers:
+                actions.append((t.COMPUTE_RARE, place, self.programs.add(to, as_it_is=True)))
+            elif isinstance(to, Constant) and to.number == math.floor(to.number) >= 0:
+                actions.append((t.SET_TOKENS, place, int(to.number)))
+            elif (other := added_place(assignment.place, to)) is not None and self.derived.never_negative(other):
                 actions.append((t.ADD_PLACE, place, self.places[other]))
+            elif (ahead := added_if_ahead(assignment.place, to)) is not None and self.derived.never_negative(ahead[2]):
+                actions.append((t.ADD_AHEAD, place, len(self.rows.aheads)))
+                self.rows.aheads.append((self.places[ahead[0]], self.places[ahead[1]], self.places[ahead[2]]))
             else:
-                actions.append((t.COMPUTE_TOKENS, place, self.programs.add(assignment.to)))
+                actions.append((t.COMPUTE_TOKENS, place, self.programs.add(to, as_it_is=True)))
 
         for arc in activity.arcs:
             move(arc.place, -arc.tokens)
@@ -307,24 +378,6 @@ class _Flattening:
                 steps += [(measure.start, t.OPEN, i), (measure.end, t.CLOSE, i)]
         steps.sort()
         return np.array([time for time, _, _ in steps], np.float64), _table([(what, i) for _, what, i in steps], 2)
-
-
-def _added(assignment: Assignment) -> int | None:
-    """The tokens added, if adding a fixed whole number to itself is all the assignment does."""
-    match assignment.to:
-        case Binary(sign="+", left=Tokens(name=name), right=Constant(number=number)) if (
-            name == assignment.place and number == math.floor(number)
-        ):
-            return int(number)
-    return None
-
-
-def _added_place(assignment: Assignment) -> str | None:
-    """The other place whose tokens are added, if that is all the assignment does."""
-    match assignment.to:
-        case Binary(sign="+", left=Tokens(name=name), right=Tokens(name=other)) if name == assignment.place:
-            return other
-    return None
 
 
 def _length(measure: Measure) -> float:

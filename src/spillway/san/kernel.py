@@ -10,6 +10,11 @@ replication a function of its seed alone.
 Measures are integrated lazily: a measure is looked at when a place it reads was written, when its interval opens or
 closes, or when it is read. The loop stops at the last of those steps.
 
+Some places change rarely (`Place.rarely`): who is down, whose state is off. What reads only those, be it a part of an
+expression (`derived`), a probability or a measure, is computed when one of them has changed, and kept. A completion
+that writes into such a place what it held already, as each tuple does to the flags of an operator's state, costs no
+more than the comparison.
+
 Anything that may not happen ends the replication with a status, and `trouble` says where: activity, place, value, time.
 """
 
@@ -68,7 +73,8 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
     impulses, earnings, measures = net.impulses, net.earnings, net.measures
     step_times, steps = net.step_times, net.steps
     may_stop, events_max, chain_max = net.limits[t.MAY_STOP], net.limits[t.EVENTS_MAX], net.limits[t.CHAIN_MAX]
-    bounds, wakes, code, numbers = net.bounds, net.wakes, net.code, net.numbers
+    bounds, pairs, wakes, code, numbers = net.bounds, net.pairs, net.wakes, net.code, net.numbers
+    derived, aheads, kept = net.derived, net.aheads, work.kept
     timed_count = net.limits[t.TIMED_COUNT]
     count = activities.shape[0]
     stack, due, rates, heap, position = work.stack, work.due, work.rates, work.heap, work.position
@@ -85,13 +91,16 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
     completing = NONE  # the activity that completes now
     finished = NONE  # the timed activity that completed last
     everything_may_have_changed = True  # at the start, and after a jump
+    for case in range(cases.shape[0]):
+        if cases[case, t.KEPT] != 0:
+            kept[case] = evaluate(code, numbers, cases[case, t.CHANCE], marking, stack)
     while True:
         if everything_may_have_changed:
             everything_may_have_changed = False
             ready_count = 0
             for activity in range(timed_count, count):
                 ready_position[activity] = ABSENT
-                if enabled(activities, bounds, lists, code, numbers, activity, marking, stack):
+                if enabled(activities, bounds, pairs, lists, code, numbers, activity, marking, stack):
                     ready[ready_count] = activity
                     ready_position[activity] = ready_count
                     ready_count += 1
@@ -110,7 +119,7 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
                 if chain > chain_max:
                     trouble[TROUBLE_ACTIVITY], trouble[TROUBLE_TIME] = completing, now
                     return LOOP
-            case = chosen_case(activities, cases, chances, code, numbers, completing, marking, stack, state)
+            case = chosen_case(activities, cases, chances, code, numbers, completing, marking, stack, kept, state)
             if case < 0:
                 trouble[TROUBLE_ACTIVITY], trouble[TROUBLE_TIME] = completing, now
                 return BAD_CHANCES
@@ -121,10 +130,19 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
                     if program != NONE:
                         earned = evaluate(code, numbers, program, marking, stack)
                     sums[impulses[i, 0]] += earned
-            status = applied(cases, actions, code, numbers, case, marking, stack, trouble)
-            if status != DONE:
+            status = applied(cases, actions, aheads, code, numbers, case, marking, stack, trouble)
+            if status > DONE:
                 trouble[TROUBLE_ACTIVITY], trouble[TROUBLE_TIME] = completing, now
-                return status
+                return int(status)
+            # Where only places that rarely change were written, mostly by what they held, there is nothing to look at.
+            is_other = status != DONE or cases[case, t.SURE] != 0
+            if is_other:
+                for i in range(cases[case, t.DERIVED], cases[case, t.DERIVED_END]):
+                    row = lists[i]
+                    marking[derived[row, 0]] = np.int64(evaluate(code, numbers, derived[row, 1], marking, stack))
+                for i in range(cases[case, t.REFRESHES], cases[case, t.REFRESHES_END]):
+                    refreshed = lists[i]
+                    kept[refreshed] = evaluate(code, numbers, cases[refreshed, t.CHANCE], marking, stack)
             if events < trace_times.size:
                 trace_times[events] = now
                 trace_cases[events] = case
@@ -133,7 +151,7 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
                 activity = wakes[i, 0]
                 tokens = marking[wakes[i, 1]]
                 is_ready = wakes[i, 2] <= tokens <= wakes[i, 3] and enabled(
-                    activities, bounds, lists, code, numbers, activity, marking, stack
+                    activities, bounds, pairs, lists, code, numbers, activity, marking, stack
                 )
                 place = ready_position[activity]
                 if is_ready and place == ABSENT:
@@ -160,7 +178,7 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
             for i in range(cases[case, t.MEASURES], cases[case, t.MEASURES_END]):
                 measure = lists[i]
                 # A value of a marking that does not last is replaced before it counts.
-                if is_open[measure]:
+                if is_other and is_open[measure]:
                     if now > since[measure]:
                         sums[measure] += held[measure] * (now - since[measure])
                         since[measure] = now
@@ -171,7 +189,7 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
             activity = touched[k]
             is_touched[activity] = False
             place = position[activity]
-            if not enabled(activities, bounds, lists, code, numbers, activity, marking, stack):
+            if not enabled(activities, bounds, pairs, lists, code, numbers, activity, marking, stack):
                 if place != ABSENT:
                     heap_size = remove(heap, position, due, heap_size, activity)
                 continue

@@ -65,8 +65,12 @@ class Net:
         self.activities: dict[str, Activity] = {}
         self.forwards: list[FastForward] = []
 
-    def place(self, name: str, tokens: int = 0) -> Place:
-        """A new place and how many tokens it starts with."""
+    def place(self, name: str, tokens: int = 0, *, rarely: bool = False) -> Place:
+        """A new place and how many tokens it starts with.
+
+        `rarely` says that it changes rarely beside how often it is read. It makes a simulation faster, and changes
+        nothing else.
+        """
         _check_name("place", name)
         if name in self.places:
             raise ModelError(f"Net {self.name!r}: place {name!r} exists already; give it another name.")
@@ -76,7 +80,7 @@ class Net:
             )
         if len(self.places) >= PLACES_MAX:
             raise ModelError(f"Net {self.name!r}: at most {PLACES_MAX} places.")
-        self.places[name] = Place(name=name, tokens=tokens)
+        self.places[name] = Place(name=name, tokens=tokens, rarely=rarely)
         return self.places[name]
 
     def timed(

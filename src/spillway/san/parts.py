@@ -17,6 +17,7 @@ class Place(Tokens):
     """A place and the tokens it starts with. In an expression it stands for its tokens."""
 
     tokens: int
+    rarely: bool = False  # whether it changes so rarely that what reads only such places is worth keeping (`derived`)
 
     def set(self, to: Number) -> "Assignment":
         """For a gate: the place now holds so many tokens."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from spillway.errors import ModelError
 from spillway.san.compiled import inlined
+from spillway.san.derived import Derived
 from spillway.san.expressions import Binary, Choice, Constant, Expression, Tokens, Unary
 
 NONE = -1  # in place of a program's number: there is none
@@ -54,12 +55,16 @@ class Programs:
     places: dict[str, int]
     code: list[tuple[int, int]] = field(default_factory=list)  # operation, place
     numbers: list[float] = field(default_factory=list)
+    derived: Derived | None = None
     depth: int = 1
 
-    def add(self, expression: Expression) -> int:
-        """Compile an expression; returns its program: the number of its first instruction."""
+    def add(self, expression: Expression, *, as_it_is: bool = False) -> int:
+        """Compile an expression; returns its program: the number of its first instruction.
+
+        It reads derived places where it can, unless it is to be taken as it is.
+        """
         first = len(self.code)
-        self._compile(expression, 0)
+        self._compile(expression if as_it_is or self.derived is None else self.derived.within(expression), 0)
         self._emit(END)
         return first
 
@@ -90,6 +95,9 @@ class Programs:
             case Binary(sign=sign, left=left, right=Tokens(name=name)):
                 self._compile(left, depth)
                 self._emit(_BINARY[sign] + PLACE, place=self.places[name])
+            case Binary(sign="+" | "*" | "==" | "!=" as sign, left=Tokens() | Constant() as leaf, right=right):
+                # Either side may come first, and a leaf that comes second needs no stack.
+                self._compile(Binary(sign=sign, left=right, right=leaf), depth)
             case Binary(sign=sign, left=left, right=right):
                 self._compile(left, depth)
                 self._emit(PUSH)

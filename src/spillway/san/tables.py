@@ -28,8 +28,10 @@ import numpy as np
     WATCHES_END,
     REACTIVATE,  # the program that must hold too, or NONE
     CLOCK,  # 1 if a fast-forward may begin when it is about to complete
-) = range(16)
-ACTIVITY_COLUMNS = 16
+    PAIRS,  # rows of `pairs` that must hold
+    PAIRS_END,
+) = range(18)
+ACTIVITY_COLUMNS = 18
 
 # cases: what each does, and whom that concerns.
 (
@@ -45,14 +47,23 @@ ACTIVITY_COLUMNS = 16
     MEASURES_END,
     IMPULSES,
     IMPULSES_END,
-) = range(12)
-CASE_COLUMNS = 12
+    DERIVED,  # entries of `lists`: derived places that read what it writes
+    DERIVED_END,
+    REFRESHES,  # entries of `lists`: cases whose kept probability reads what it writes
+    REFRESHES_END,
+    KEPT,  # 1 if its own probability is kept, and computed anew only when what it reads has changed
+    SURE,  # 1 if measures, derived places and kept probabilities must be looked at whatever its actions come to
+) = range(18)
+CASE_COLUMNS = 18
 
 # bounds: place, least, most.
+# pairs: place, place, the most they may hold together.
+# derived: place, program of its value.
 # wakes: activity, and its first bound. Most of those that are looked at fail it, and nothing else need be read.
-# actions: what, place, and how many, which place or which program.
+# actions: what, place, and how many, which place, which program or which row of `aheads`.
 WHAT, WHERE, HOW = 0, 1, 2
-ADD_TOKENS, SET_TOKENS, ADD_PLACE, COMPUTE_TOKENS = 0, 1, 2, 3
+ADD_TOKENS, SET_TOKENS, ADD_PLACE, ADD_AHEAD, COMPUTE_TOKENS, COMPUTE_RARE = 0, 1, 2, 3, 4, 5
+# aheads: two places and a third, whose tokens are added if the first holds as many as the second or more.
 # impulses: measure, program or NONE; their fixed amounts lie in `earnings`.
 # steps of the measures, in order of time: what, measure.
 OPEN, CLOSE, READ = 0, 1, 2
@@ -82,12 +93,15 @@ FIRST_PART, NEXT_PART, MERGED, FIRST_RISE, NEXT_RISE = 0, 1, 2, 3, 4
 class Tables(NamedTuple):
     """A net and its measures, flattened. Shapes: (rows, columns) or (rows,)."""
 
-    marking: Any  # int64 (places,): at the start
+    marking: Any  # int64 (places,): at the start; derived places behind those of the net
     activities: Any  # int64 (activities, ACTIVITY_COLUMNS)
     parameters: Any  # float64 (activities, 3): a, b, weight
     cases: Any  # int64 (cases, CASE_COLUMNS)
     chances: Any  # float64 (cases,): cumulated within the activity
     bounds: Any  # int64 (rows, 3)
+    pairs: Any  # int64 (rows, 3)
+    derived: Any  # int64 (derived places, 2)
+    aheads: Any  # int64 (rows, 3)
     actions: Any  # int64 (rows, 3)
     wakes: Any  # int64 (rows, 4)
     lists: Any  # int64 (entries,)
@@ -130,6 +144,7 @@ class Work(NamedTuple):
     held: Any  # float64 (measures,): the value of each open measure
     since: Any  # float64 (measures,): and since when
     is_open: Any  # bool (measures,)
+    kept: Any  # float64 (cases,): probabilities that are kept
     flows: Any  # int64 (flows,): of a jump
 
 
@@ -151,5 +166,6 @@ def workspace(tables: Tables) -> Work:
         held=np.zeros(measures),
         since=np.zeros(measures),
         is_open=np.zeros(measures, np.bool_),
+        kept=np.zeros(len(tables.cases)),
         flows=np.zeros(flows, np.int64),
     )

@@ -32,6 +32,7 @@ KINDS: dict[type[Block], float] = {
     kinds.Hitters: 2.0,
     kinds.Sliding: 2.0,
     kinds.Joined: 1.5,
+    kinds.SharedJoined: 0.7,
     kinds.Latest: 1.0,
     kinds.Ripple: 1.0,
 }
@@ -111,7 +112,7 @@ class _Choosing:
         timed = own.get("timed", False)
         ports = kind.ports + (kind is kinds.OwnSums and self._random.random() < 0.3)
         reads = tuple(self._plain_stream() if timed else self._stream() for _ in range(ports))
-        shards = self._pick(SHARDS)
+        shards = 1 if kind is kinds.SharedJoined else self._pick(SHARDS)
         window = self._window(kind, own)
         protection = self._protection(self._moved(kind, own, shards))
         block: Block = kind(name=name, reads=reads, protection=protection, shards=shards, window=window, **own)
@@ -158,6 +159,7 @@ class _Choosing:
             kinds.Hitters: {"phi": int(self._pick([20, 60, 200])), "rows": int(random.integers(1, 4)), "width": 64},
             kinds.Sliding: {"every": int(random.integers(1, 4)), **self._recent(rows_max=12)},
             kinds.Joined: self._recent(rows_max=5),
+            kinds.SharedJoined: {"left": int(random.integers(1, 9)), "right": int(random.integers(1, 9))},
             kinds.Latest: {},
             kinds.Ripple: {"rate": float(self._pick([0.2, 0.7, 1.0]))},
         }
@@ -176,7 +178,7 @@ class _Choosing:
         if kind is kinds.OwnRecent:
             extent = own["slots"] * own["width"]
             return self._pick([None, SlidingWindow(count=extent), SlidingWindow(count=2 * extent)])
-        if kind in (kinds.Sliding, kinds.Joined, kinds.Latest, kinds.Ripple):
+        if kind in (kinds.Sliding, kinds.Joined, kinds.SharedJoined, kinds.Latest, kinds.Ripple):
             return None
         extent = self._extent
         hopping = self._pick(
@@ -194,7 +196,7 @@ class _Choosing:
     def _moved(self, kind: type[Block], own: dict[str, Any], shards: int) -> float:
         """About how far a batch moves an operator, in its metric: a theta far off it tests nothing."""
         tuples = self._tuples / self._batches + 1
-        if kind in (kinds.Sliding, kinds.Joined, kinds.Ripple):
+        if kind in (kinds.Sliding, kinds.Joined, kinds.SharedJoined, kinds.Ripple):
             return tuples
         cells = min(self._keys, own.get("bins", own.get("slots", self._keys)))
         shares = {"l1": 1.0, "l2": shards / cells**0.5, "max": 1 / cells, "keys": shards / 5}
@@ -215,8 +217,9 @@ class _Choosing:
         return self._pick(
             [
                 Nothing(),
-                Checkpoint(every=int(self._pick([1, 20, 150]))),
-                Checkpoint(every=timedelta(seconds=every_s)),
+                # Shadows never recover, so that they drop nothing that is stale.
+                Checkpoint(every=int(self._pick([1, 20, 150])), keep_stale=True),
+                Checkpoint(every=timedelta(seconds=every_s), keep_stale=True),
                 *[Approximate(theta=theta)] * 5,
                 self._pick(exact),
                 self._pick(exact),

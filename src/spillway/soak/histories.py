@@ -107,6 +107,8 @@ class _History:
         }
         self._rebalance = random.random() < 0.5
         self._living = set(self._hosts)
+        self._others: set[str] = set()  # which other replicas of the job have
+        self._to_come = random.choice([0, 0, 1, 2])
         self._memory: dict[tuple[str, Shard], _Memory] = {}
         self._store: dict[Shard, _Stored] = {}
         self._slow: list[_Slow] = []
@@ -143,6 +145,7 @@ class _History:
                 self._happen()
             placement = self._watched.placement
             placement.seen(self._living, now_s=self._now_s)
+            placement.apart(self._others, to_come=self._to_come)
             decision = self._watched.decide(now_s=self._now_s)
             for move in decision.moves:
                 self._moved(move)
@@ -158,7 +161,7 @@ class _History:
     def _happen(self) -> None:
         host = self._random.choice(self._hosts)
         placement = self._watched.placement
-        match self._random.randrange(10):
+        match self._random.randrange(11):
             case 0 | 1:
                 self._living.discard(host)  # its memory stays for now
             case 2:
@@ -180,6 +183,8 @@ class _History:
                 self._forget(host)
                 if self._random.random() < 0.7:  # otherwise nobody has noticed yet
                     placement.lost(host)
+            case 10:
+                self._others = {one for one in self._hosts if self._random.random() < 0.4}
         self._now_s += self._random.random() * 3
 
     def _forget(self, host: str) -> None:

@@ -75,12 +75,12 @@ def host_graph(out: Path, *, batches: int, delay_max_s: float, shards: int = SHA
     graph = Graph(NAME, shards=shards, delay_max=timedelta(seconds=delay_max_s))
     source = graph.source("tuples", Generator(make=tuples, schema=SCHEMA, pieces=batches))
     counts = {
-        name: graph.add(Count(name, key="k", key_type="int64", protect=protect), source)
+        name: graph.add(Count(name, key="k", protect=protect), source)
         for name, protect in {"exact": Exact(), NEAR: Approximate(theta=THETA)}.items()
     }
     kept = Echo("kept", key="k", protect=UpstreamBackup(every=5 * TUPLES // SHARDS))
     counts["kept"] = graph.add(kept, source)
-    levels = Count("levels", key="count", count_as="times", key_type="int64", protect=Exact())
+    levels = Count("levels", key="count", count_as="times", protect=Exact())
     counts["levels"] = graph.add(levels, counts["exact"])
     graph.connect(counts["levels"], "kept", "back", feedback=True)
     for name, stream in counts.items():

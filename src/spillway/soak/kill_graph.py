@@ -79,9 +79,9 @@ def kill_graph(out: Path, protected: Protected) -> Graph:
     graph = Graph(NAME, shards=SHARDS)
     source = graph.source("tuples", Generator(make=tuples, schema=SCHEMA, pieces=BATCHES))
     by = protected.operators
-    counts = graph.add(Count("counts", key="k", key_type="int64", protect=by), source)
+    counts = graph.add(Count("counts", key="k", protect=by), source)
     echo = graph.add(Echo("echo", key="k", protect=by), counts)
-    levels = graph.add(Count("levels", key="heard", count_as="times", key_type="int64", protect=by), echo)
+    levels = graph.add(Count("levels", key="heard", count_as="times", protect=by), echo)
     graph.connect(levels, "echo", "back", feedback=True)
     for operator, stream in {"counts": counts, "echo": echo, "levels": levels}.items():
         graph.sink(f"{operator}_out", stream, Parquet(str(out / operator)))

@@ -15,6 +15,7 @@ from spillway.operators.counting import Count
 from spillway.operators.hitters import LocalSketch, MergeSketches
 from spillway.operators.latest import LatestJoin
 from spillway.operators.ripple_join import RippleJoin, SumEstimates
+from spillway.operators.shared_join import SharedWindowJoin
 from spillway.operators.sketch import CountMin
 from spillway.operators.sliding import SlidingAggregate
 from spillway.operators.stateless import Union, Where, field
@@ -46,7 +47,7 @@ class Counts(Block):
         value = "value" if self.summed else None
         kind = making.watched(Count)
         given = self.given(making)
-        count = kind(self.name, key=key, key_type=self.key, value=value, metric=self.metric, **given)
+        count = kind(self.name, key=key, value=value, metric=self.metric, **given)
         return making.common(graph, graph.add(count, *streams), self.name, key=key, value="count")
 
     def kept(self) -> list[Kept]:
@@ -209,6 +210,26 @@ class Joined(Block):
 
     def kept(self) -> list[Kept]:
         return [self.keeps(ascending=("left_recent", "right_recent") if self.timed else ())]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedJoined(Block):
+    """``SharedWindowJoin``, over so many tuples of each side; always one shard."""
+
+    left: int
+    right: int
+
+    ports: ClassVar[int] = 2
+
+    def add(self, graph: Graph, streams: list[Stream], making: Making) -> Stream:
+        sides: dict[str, Any] = {"left": ["value"], "right": ["value"]}
+        size = {"left": self.left, "right": self.right}
+        protect = making.protection(self.protection)
+        join = making.watched(SharedWindowJoin)(self.name, on="number", **sides, size=size, protect=protect)
+        return making.common(graph, graph.add(join, *streams), self.name, key="number", value="left_value")
+
+    def kept(self) -> list[Kept]:
+        return [self.keeps()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

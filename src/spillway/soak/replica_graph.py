@@ -47,7 +47,7 @@ def grouped(way: str, out: Path, *, batches: int, tuples_per_batch: int, arrivin
     group = WAYS[way]
     graph = Graph("grouped", protect=group if isinstance(group, Replicate) else None)
     source = graph.source("in", Generator(make=Tuples(tuples_per_batch), schema=SCHEMA, pieces=batches))
-    counts = graph.add(Count("counts", key="k", key_type="int64", protect=Exact()), source)
+    counts = graph.add(Count("counts", key="k", protect=Exact()), source)
     graph.sink(SINK, counts, Parquet(str(out / SINK)))
     if arriving:
         graph.job(SOURCE, ["in"])

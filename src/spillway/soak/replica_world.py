@@ -30,7 +30,6 @@ SETTLE = 4
 """Batches that replicas and the reader do before they are taken to be at work."""
 
 _BEHIND_MAX = 3  # batches that a replica that has caught up may be behind what has arrived
-_PACE = {"processingTime": "1 second"}
 
 _DRIVER = "spillway.soak.replica_driver"
 _WAIT_S_MAX = 180.0
@@ -48,14 +47,18 @@ class Written:
 
 
 class ReplicaWorld:
-    """A group, in one of the ways of ``replica_graph``; for the length of a ``with``. The reader runs in ``spark``."""
+    """A group, in one of the ways of ``replica_graph``; for the length of a ``with``. The reader runs in ``spark``.
 
-    def __init__(self, way: str, spark: Any, *, java: str = "") -> None:
+    A batch arrives every ``pace_s``: where the machine does much else, replicas catch up only if that is long enough.
+    """
+
+    def __init__(self, way: str, spark: Any, *, java: str = "", pace_s: float = 1.0) -> None:
         group = WAYS[way]
         assert group is not None
         self.names = group.names(JOB)
         self._spark = spark
         self._java = java
+        self._pace = {"processingTime": f"{round(1000 * pace_s)} milliseconds"}
         self._graph: dict[str, Any] = {"way": way, "batches": _ENDLESS, "tuples_per_batch": _TUPLES, "arriving": True}
         self._drivers: dict[str, DriverProcess] = {}
 
@@ -65,7 +68,7 @@ class ReplicaWorld:
         self._seat = Seat(LogPlace(root=self._state / ".logs", run=""), JOB)
         for name in self.names:
             self.start(name)
-        self._arriving = self._run(SOURCE, trigger=_PACE)
+        self._arriving = self._run(SOURCE, trigger=self._pace)
         self.run: JobsRun = self._run(READER)
         return self
 

@@ -2,13 +2,17 @@
 
 Which host answered is what Spark told the executor of that task, never what the task makes of itself. Locations are
 hints, so a task may be computed elsewhere: then that host has answered, perhaps twice, and those that have not are
-asked again. Answers come one by one, by an accumulator, so that a host that is silent does not cost those of others.
+asked again, as long as there is time: one that is only busy has its tasks taken by others again and again (a soak on a
+machine that did too much else saw a host miss four in a row). Where tasks fail, or hosts show no executor, a few
+attempts are enough.
+Answers come one by one, by an accumulator, so that a host that is silent does not cost those of others.
 
 Whatever is asked may thus be done twice, and on hosts that were not meant.
 """
 
 import math
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,11 +25,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spillway.clock import Clock, SystemClock
-from spillway.spark.hosts import this_host
+from spillway.spark.hosts import hosts_seen, this_host
 from spillway.spark.pinning import pinned
 from spillway.spark.raised import CANCELLATION, as_ours
 
-_ROUNDS_MAX = 4
+_ROUNDS_MIN = 4
+_PAUSE_S = 0.1  # before those that have not answered are asked again
 
 Asked = Callable[[str], Any]
 """What a host is asked, given its name; whatever it returns must be plain data."""
@@ -40,22 +45,29 @@ class Answers:
 
 
 def ask_hosts(
-    spark: SparkSession, hosts: Iterable[str], ask: Asked, *, seconds_max: float, clock: Clock | None = None
+    spark: SparkSession,
+    hosts: Iterable[str],
+    ask: Asked,
+    *,
+    seconds_max: float,
+    clock: Clock | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Answers:
     """The answers of these hosts that come in time."""
     clock = clock or SystemClock()
     wanted = frozenset(hosts)
     until_s = clock.monotonic_s() + seconds_max
-    answers, failed = Answers(), ""
-    for _ in range(_ROUNDS_MAX):
-        silent = sorted(wanted - answers.of.keys())
-        left_s = until_s - clock.monotonic_s()
-        if not silent or left_s <= 0:
+    answers, failed, rounds = Answers(), "", 0
+    while (silent := wanted - answers.of.keys()) and (left_s := until_s - clock.monotonic_s()) > 0:
+        if rounds >= _ROUNDS_MIN and (failed or not silent & hosts_seen(spark.sparkContext)):
             break
-        came, failed = _asked(spark, silent, ask, left_s)
+        if rounds:
+            pause(_PAUSE_S)
+        came, failed = _asked(spark, sorted(silent), ask, left_s)
         answers.of |= {host: answer for host, answer in came if host in wanted}
+        rounds += 1
     late = clock.monotonic_s() >= until_s
-    how = f"within {seconds_max:g} s" if late else f"in {_ROUNDS_MAX} attempts"
+    how = f"within {seconds_max:g} s" if late else f"in {rounds} attempts"
     why = failed or "Its executor may be busy or gone: look at its log, or start again without it."
     answers.silent = f"did not answer {how}. {why}"
     return answers

@@ -28,8 +28,9 @@ from spillway.spark.owning import Owners
 from spillway.spark.raised import as_ours, interrupted_shortly, written_down
 from spillway.spark.reading import Reading, Weighed
 from spillway.spark.reports import Reports
-from spillway.spark.settings import adding_settings
+from spillway.spark.settings import QueryKind, adding_settings, summing_settings
 from spillway.spark.sinks import SparkSinks
+from spillway.spark.summing import SummedStage, rows_read
 from spillway.spark.task import Reported
 from spillway.spark.telling import ORDERS, written_orders
 
@@ -71,7 +72,7 @@ class Batches:
         self._salt = salt
         self._rewinding = rewinding
         self._ran = ran
-        self._reading = Reading(rows=compiled.reads_rows)
+        self._reading = Reading(rows=compiled.kind is QueryKind.ROWS)
         self.query: StreamingQuery | None = None
         """Spark's own handle, once it has told what it started; its first batches may come before that."""
 
@@ -95,6 +96,9 @@ class Batches:
             frame.sparkSession.sparkContext.setLocalProperty(ORDERS, told)
 
     def _run(self, frame: DataFrame, batch: int) -> None:
+        if self._compiled.later.summed is not None:
+            self._run_summed(frame, batch, self._compiled.later.summed)
+            return
         added_up = self._run_added(frame, batch)
         if not added_up:
             with self._reading.payloads(frame):
@@ -102,6 +106,25 @@ class Batches:
                 writing_s = self._sinks.write(leaving, batch=batch)
             self._take_reports(batch, writing_s=writing_s)
         self._choosing.ended(added_up=added_up)
+
+    def _run_summed(self, frame: DataFrame, batch: int, summed: SummedStage) -> None:
+        """Run a batch whose tuples Spark makes, as part of whatever the sink does with what comes of them."""
+        session = frame.sparkSession
+        with summing_settings(session, shards=summed.shards):
+            leaving = self._compiled.later.leaving_added(frame, self._owners.places)
+            writing_s = self._sinks.write_frame(leaving, batch=batch)
+            taken = self._reports.fresh()
+            if {row.index for row in taken if isinstance(row, TaskTimes)} != set(range(summed.shards)):
+                # The sink has not looked at all of it; a shard that has run goes back first.
+                leaving.write.format("noop").mode("overwrite").save()
+                taken += self._reports.fresh()
+        groups = sum(row.tuples for row in last_words([row for row in taken if isinstance(row, ShardProgress)]))
+        rows = rows_read(summed.query(session))
+        summed.source.seen(rows, groups)
+        part = SourceRange(
+            source=summed.name, batch=batch, part=0, name="", ordered=False, tuples=rows, first=batch, last=batch
+        )
+        self._note(taken, [part], batch=batch, writing_s=writing_s)
 
     def _run_added(self, frame: DataFrame, batch: int) -> bool:
         """Run a batch whose tuples Spark adds up; false if it is to be run without, and no sink was given anything."""

@@ -26,7 +26,7 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     with suppress(Exception):  # a favour to the workers, who can do without
-        from spillway.spark.warm import warm
+        from spillway.engine.warm import warm
 
         warm()
     daemon.worker = worker

@@ -11,15 +11,17 @@ from spillway.engine.coordinating import Coordination, needed_for_job
 from spillway.engine.feedback import Mailbox
 from spillway.engine.inputs import Counted, Inputs, read_in_step
 from spillway.engine.job_logs import JobLogs, LogObserver, forward, unobserved, views
+from spillway.engine.letting_go import LettingGo
 from spillway.engine.log_files import LogPlace
 from spillway.engine.outlets import Outlets
 from spillway.engine.replicas import Replica
 from spillway.engine.rewinding import job_protection
 from spillway.engine.taking import Taking
-from spillway.errors import GraphError, LogLostError
+from spillway.errors import GraphError, LogLostError, StateError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.replicas import Member
 from spillway.spark.growing import log_beside
+from spillway.spark.neighbours import Neighbour, Neighbours
 from spillway.spark.raised import interruption, written_down
 
 _ROOM_S = 0.02  # between two looks whether a stream log has room
@@ -35,6 +37,8 @@ class SparkJob:
     inputs: Inputs | None  # None if it reads streaming DataFrames, which Spark divides into batches
     coordination: Coordination | None  # None if it is not protected as a whole
     replica: Replica | None  # None if it is not one of a group
+    letting_go: LettingGo | None  # None if nobody may be let go who reads from it
+    neighbour: Neighbour  # to the other replicas of its group
     in_step: bool  # whether a batch is one of each job that it reads, by its number
     by_value: bool  # whether tasks are given the tuples of logs, because they may be on other machines
 
@@ -81,6 +85,18 @@ class SparkJob:
             oldest = committed if self.coordination is None else self.coordination.permanent
             self.inputs.forget_before(oldest - 1)
 
+    def attend(self, *, committed: int, working: bool, done: bool) -> None:
+        """Look who of the groups that this job reads for is there, and take its own part in its group."""
+        if self.letting_go is not None and working:
+            self.letting_go.look()
+        if self.replica is None:
+            return
+        self.replica.look(committed=committed, working=working)
+        if self.replica.let_go and working and not done:
+            raise StateError(
+                f"Replica {self.name!r} was let go just when it came back, and what it was to read next may be gone."
+            )
+
     def lost_log(self, committed: int) -> LogLostError | None:
         """What is to be said of a log that this job has written and that is gone, and with it what others may need."""
         try:
@@ -95,6 +111,7 @@ def spark_job(
     graph: CheckedGraph,
     *,
     member: Member | None,
+    neighbours: Neighbours | None,
     place: LogPlace,
     checkpoint: Path,
     bounded: bool,
@@ -143,7 +160,10 @@ def spark_job(
         inputs=inputs,
         in_step=inputs is None or inputs.in_step,
         by_value=not one_machine,
+        neighbour=Neighbour(neighbours, name),
         replica=None if member is None else Replica(member, logs, place=place, clock=SystemClock()),
+        # On a cluster it could not come back: see ``rejoining``.
+        letting_go=LettingGo(name, logs, place=place, clock=SystemClock()) if one_machine else None,
         coordination=None
         if protection is None
         else Coordination(

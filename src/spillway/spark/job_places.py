@@ -60,6 +60,11 @@ class JobPlaces:
         """Where a job's shards are, if it was said."""
         return None if self._state is None else self._state / job
 
+    def memory(self, job: str, graph: str) -> Path:
+        """Where the shards of a job are, whose graph is called so, on this machine."""
+        named = self.state(job)
+        return named if named is not None else default_root() / state_name(graph, str(self.checkpoint(job).resolve()))
+
     def committed(self, job: str) -> int:
         """The last batch of a job that Spark has noted as done; -1 if there is none."""
         return max(numbers_in(self.checkpoint(job) / "commits"), default=-1)

@@ -29,19 +29,24 @@ from spillway.errors import GraphError, SpillwayError
 from spillway.graph.graph import Graph
 from spillway.operators.operator import Operator
 from spillway.records.checkpointed import Checkpointed
+from spillway.records.events import Event, Kind
 from spillway.records.failed_over import FailedOver
+from spillway.records.let_go import LetGo
 from spillway.records.progress import ShardProgress
+from spillway.records.rejoined import Rejoined
 from spillway.records.restarted import Restarted
 from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary, summarise
+from spillway.spark.happenings import Happenings
 from spillway.spark.job import spark_job
 from spillway.spark.job_places import JobPlaces
 from spillway.spark.looked import Looked
+from spillway.spark.neighbours import Neighbours
 from spillway.spark.raised import as_ours
+from spillway.spark.rejoining import Rejoining
 from spillway.spark.running import Run
 
 _LOOK_S = 0.03
-_ROWS_MAX = 100_000
 
 
 class JobsRun:
@@ -69,10 +74,11 @@ class JobsRun:
         observe_logs: LogObserver = unobserved,
     ) -> None:
         graphs = graph.divided()
-        wanted = list(graphs) if only is None else [only] if isinstance(only, str) else list(only)
-        for name in wanted:
+        asked = list(graphs) if only is None else [only] if isinstance(only, str) else list(only)
+        for name in asked:
             if name not in graphs:
                 raise GraphError(f"Graph {graph.name!r} has jobs {', '.join(graphs)}; there is no {name!r}.")
+        wanted = [name for name in graphs if name in asked]
         check_coordination(graph)
         checked = graph.checked()
         feeds = all(source.feed is not None for source in checked.sources.values())
@@ -88,32 +94,36 @@ class JobsRun:
         self._stopping = threading.Event()
         self._over = threading.Event()
         self._error: Exception | None = None
-        self._restarts: list[Restarted] = []
         self._jobs: dict[str, Looked] = {}
+        self._happened = Happenings(self._jobs, directory=directory)
         self._thread: threading.Thread | None = None
         context: Any = spark.sparkContext
+        one_machine = bool(context._jsc.sc().isLocal())
         for name in wanted:
             self._places.check_free(name)
         try:
-            for name, part in graphs.items():
-                if name in wanted:
-                    job = spark_job(
-                        name,
-                        part.checked(),
-                        member=part.member,
-                        place=self._places.logs,
-                        checkpoint=self._places.checkpoint(name),
-                        bounded=self._bounded,
-                        one_machine=bool(context._jsc.sc().isLocal()),
-                        bytes_max=log_bytes_max,
-                        backups=backups,
-                        observe=observe_logs,
-                    )
-                    self._jobs[name] = Looked(name=name, graph=part, job=job, supervision=Supervision(restart))
+            note = self._happened.has_rejoined
+            self._rejoining = Rejoining(graphs, self._places, backups=backups, one_machine=one_machine, note=note)
+            neighbours = {job.name: Neighbours([one for one in job.members if one in wanted]) for job in graph.jobs}
+            for name, part in ((name, graphs[name]) for name in wanted):
+                job = spark_job(
+                    name,
+                    part.checked(),
+                    member=part.member,
+                    neighbours=None if part.member is None else neighbours[part.member.job],
+                    place=self._places.logs,
+                    checkpoint=self._places.checkpoint(name),
+                    bounded=self._bounded,
+                    one_machine=one_machine,
+                    bytes_max=log_bytes_max,
+                    backups=backups,
+                    observe=observe_logs,
+                )
+                self._jobs[name] = Looked(name=name, graph=part, job=job, supervision=Supervision(restart))
             for one in self._jobs.values():  # before any is started: what is read goes on, whatever it said before
                 one.job.open()
             first = next(iter(self._jobs.values()))
-            if self._has_begun(first):
+            if self._rejoining.begun(first) and self._has_begun(first):
                 self._start(first)
         except BaseException:
             self.stop()
@@ -169,7 +179,7 @@ class JobsRun:
     def records(self, job: str | None = None) -> list[ShardProgress]:
         """What every shard did in every batch so far, of one job or of all (the last 100,000 of each)."""
         jobs = self._jobs.values() if job is None else [self._job(job)]
-        return [row for one in jobs for row in [*one.past, *(one.run.records() if one.run is not None else ())]]
+        return [row for one in jobs for row in one.all_records()]
 
     def progress(self, job: str | None = None) -> list[OperatorSummary]:
         """Backups, divergence, failures, per operator, of one job or of all; replicas of a group are added up."""
@@ -177,14 +187,11 @@ class JobsRun:
 
     def restarts(self) -> list[Restarted]:
         """Each time a job failed and was started again (the last 100,000)."""
-        return list(self._restarts)
+        return list(self._happened.restarts)
 
     def rewinds(self) -> dict[str, list[Rewound]]:
         """Each time a job that is protected as a whole was sent back, by job (the last 100,000)."""
-        return {
-            name: [*one.rewinds, *(one.run.rewinds() if one.run is not None else ())]
-            for name, one in self._jobs.items()
-        }
+        return {name: one.all_rewinds() for name, one in self._jobs.items()}
 
     def checkpoints(self) -> list[Checkpointed]:
         """The checkpoints of jobs that are protected as a whole, each as it came to count (the last 10,000 of each)."""
@@ -193,13 +200,23 @@ class JobsRun:
 
     def failovers(self) -> list[FailedOver]:
         """Each time that a replica of a group became active, the first one too (the last 10,000 of each)."""
-        found = [one for each in self._jobs.values() if each.job.replica is not None for one in each.job.replica.log]
-        return sorted(found, key=lambda one: (one.job, one.epoch))
+        return self._happened.failovers()
+
+    def let_go(self) -> list[LetGo]:
+        """Each replica that jobs run here have let go, because it stayed away (the last 10,000 of each)."""
+        return self._happened.let_go()
+
+    def rejoined(self) -> list[Rejoined]:
+        """Each time that a replica was started with the memory of another, or with none (the last 10,000)."""
+        return list(self._happened.rejoined)
+
+    def events(self) -> list[Event]:
+        """What happened to jobs and replicas, oldest first: failovers, replicas let go and back, jobs started again."""
+        return self._happened.events()
 
     def troubles(self) -> list[str]:
         """What went wrong and was mended, or cost nothing."""
-        told = [restarted.told() for restarted in self._restarts]
-        told += [one.told() for one in self.failovers() if one.before]
+        told = [one.told for one in self.events() if one.kind is not Kind.ACTIVE] + self._rejoining.troubles
         for one in self._jobs.values():
             told += one.job.logs.troubles
             told += one.run.troubles() if one.run is not None else ()
@@ -280,25 +297,28 @@ class JobsRun:
             while not self._stopping.wait(_LOOK_S):
                 for one in self._jobs.values():
                     self._look_at(one)
+                self._happened.write()
                 if all(one.done for one in self._jobs.values()):
                     break
         except Exception as error:
             self._error = error
             self._stop_all()
         finally:
+            self._happened.close()
             self._over.set()
 
     def _look_at(self, one: Looked) -> None:
         try:
-            if one.job.replica is not None:
-                working = one.done or (one.run is not None and one.run.active)
-                one.job.replica.look(committed=one.committed, working=working)
+            working = one.done or (one.run is not None and one.run.active)
+            one.job.attend(committed=one.committed, working=working, done=one.done)
             if one.done:
                 one.job.committed(one.committed)  # others may still have something to say of its checkpoints
                 if not self._must_go_back(one):
                     return
             if one.run is None:
-                if time.monotonic() < one.again_at_s or self._starting() or not self._has_begun(one):
+                if time.monotonic() < one.again_at_s or any(other.starts for other in self._jobs.values()):
+                    return
+                if not (self._rejoining.begun(one) and self._has_begun(one)):
                     return
                 self._start(one)
             assert one.run is not None
@@ -322,7 +342,7 @@ class JobsRun:
         lost = one.job.lost_log(one.committed)
         if lost is None:
             return False
-        self._keep_past(one)
+        one.keep_past()
         one.done, one.run = False, None
         self._note_restart(one, lost, waited_s=0.0)
         return True
@@ -335,11 +355,6 @@ class JobsRun:
         if one.job.inputs.done() == 0:
             self._end(one)
         return False
-
-    def _starting(self) -> bool:
-        """Whether one of the jobs is being started."""
-        runs = [(one, one.run) for one in self._jobs.values() if one.run is not None and not one.done]
-        return any(run.active and not one.job.started() for one, run in runs)
 
     def _tell_logs(self, one: Looked) -> None:
         """Tell a job's logs, and those it saves together with, what counts now, and let it hear what they say."""
@@ -360,27 +375,20 @@ class JobsRun:
         one.committed = self._places.committed(one.name)
         wait_s = one.supervision.failed(error, committed=one.committed)
         if one.run is not None:
-            self._keep_past(one)
+            one.keep_past()
             with suppress(SpillwayError, PySparkException, Py4JError):  # what it failed for is known
                 if one.run.active:  # it is not the query that failed
                     one.run.query.stop()
                 one.run.wait(0)
         if wait_s is None or not one.states:  # which could not even be started once
             raise error
-        one.run, one.again_at_s = None, time.monotonic() + wait_s
+        one.run, one.placed, one.again_at_s = None, False, time.monotonic() + wait_s
         self._note_restart(one, error, waited_s=wait_s)
 
-    def _keep_past(self, one: Looked) -> None:
-        """Have what a run that is over has done among what its job has done."""
-        if one.run is not None:
-            one.past = [*one.past, *one.run.records()][-_ROWS_MAX:]
-            one.rewinds = [*one.rewinds, *one.run.rewinds()][-_ROWS_MAX:]
-
     def _note_restart(self, one: Looked, error: SpillwayError, *, waited_s: float) -> None:
-        self._restarts.append(
+        self._happened.restarted(
             Restarted(job=one.name, committed=one.committed, why=str(error), waited_s=waited_s, time_s=time.time())
         )
-        del self._restarts[:-_ROWS_MAX]
 
     def _stop_all(self) -> None:
         runs: Sequence[Looked] = list(self._jobs.values())

@@ -19,6 +19,7 @@ from spillway.spark.laying import LaidStages, PlacesOf, lay, session_of
 from spillway.spark.leaving import PAYLOAD, PLACE, ROWS
 from spillway.spark.pinning import Pins
 from spillway.spark.reading import read_exchanged, read_first
+from spillway.spark.summing import SummedStage
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -43,10 +44,21 @@ class LaterStage:
 
 
 class LaterStages:
-    """All of them; ``adding`` takes the place of stage 0 and the one after it, where Spark can add up."""
+    """All of them.
 
-    def __init__(self, spark: SparkSession, stages: Sequence[LaterStage], adding: AddingStage | None) -> None:
+    ``adding`` takes the place of stage 0 and the one after it, where Spark can add up; ``summed`` does so always.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        stages: Sequence[LaterStage],
+        *,
+        adding: AddingStage | None = None,
+        summed: SummedStage | None = None,
+    ) -> None:
         self.adding = adding
+        self.summed = summed
         self._stages = stages
         self._pins = Pins(spark)
         self._laid: LaidStages | None = None
@@ -67,9 +79,10 @@ class LaterStages:
 
     def leaving_added(self, rows: DataFrame, places_of: PlacesOf) -> DataFrame:
         """The same, of the rows of the source, which are added up first."""
-        assert self.adding is not None
+        adding = self.summed or self.adding
+        assert adding is not None
         first, *others = self._stages
-        frame = self.adding.put_on(self._pinned(self.adding.bring(rows), places_of(first.index)))
+        frame = adding.put_on(self._pinned(adding.bring(rows), places_of(first.index)))
         for stage in others:
             frame = stage.put_on(self._pinned(stage.bring(frame), places_of(stage.index)))
         return frame
@@ -88,7 +101,7 @@ class LaterStages:
         return reduce(lambda rows, stage: stage.put_on(stage.bring(rows)), self._stages, frame)
 
 
-def packed(function: Mapped) -> Any:
-    """The function of a stage, as Spark keeps it."""
-    udf: Any = pandas_udf(function, returnType=ROWS, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+def packed(function: Mapped, *, columns: str = ROWS) -> Any:
+    """The function of a stage, whose rows have these columns, as Spark keeps it."""
+    udf: Any = pandas_udf(function, returnType=columns, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
     return udf

@@ -41,6 +41,7 @@ from spillway.spark.hosts import hosts_seen
 from spillway.spark.lookout import Look, Lookout
 from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.move_log import MoveLog
+from spillway.spark.neighbours import Neighbour
 from spillway.spark.places import Places
 from spillway.spark.raised import as_ours
 from spillway.spark.settings import WAIT_FOR_HOST_S, refuse_speculation, wait_for_hosts
@@ -70,6 +71,7 @@ class Owners:
         batch: int,
         reach: Reach,
         rebalance: bool = False,
+        neighbour: Neighbour | None = None,
         shared: Iterable[str] = (),
         stopping: Callable[[], bool] = lambda: False,
         observe: Observer = ignore,
@@ -81,6 +83,7 @@ class Owners:
         self._table = table
         self._reach = reach
         self._stopping = stopping
+        self._neighbour = neighbour or Neighbour()
         self._observe = observe
         self._clock = clock or SystemClock()
         self._groups = groups_of(graph)
@@ -193,11 +196,14 @@ class Owners:
         while True:
             self._saw(self._lookout.look())
             with self._lock:
-                decision = self._placement.decide(now_s=self._clock.monotonic_s())
+                decision = self._neighbour.decide(self._placement, now_s=self._clock.monotonic_s())
                 changed = decision.settled or decision.moves or decision.hand_overs
                 if changed:
                     self._write_table()
             self.log.left(decision.moves)
+            crowded = self._neighbour.told(crowded=decision.crowded)
+            if crowded:
+                self.log.trouble(crowded)
             if decision.give_up:
                 raise RunError(f"The run gives up: {decision.give_up}. Start workers, and resume from its checkpoint.")
             if decision.hand_overs:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from spillway.errors import RunError, SpillwayError, StateMemoryError
 from spillway.spark.memory_place import MemoryPlace
-from spillway.state.folders import TEMPORARY_CHECKPOINT, claim, default_root, other_user, release
+from spillway.state.folders import TEMPORARY_CHECKPOINT, claim, default_root, other_user, release, wipe
 
 
 class Running(Protocol):
@@ -134,6 +134,11 @@ class Places:
                 raise RunError(
                     f"Checkpoint {self.checkpoint} cannot be written ({reason}). Name another folder with checkpoint=."
                 ) from error
+
+    def begin(self, batch: int) -> None:
+        """A run begins with this batch: if it is the first of its checkpoint, memory is of one that was removed."""
+        if batch == 0 and not self._named_state:
+            wipe(self.state)
 
     def release(self) -> None:
         """The run has ended: others may have the folders that were named; temporary ones stay its own until they go."""

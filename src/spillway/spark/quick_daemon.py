@@ -23,11 +23,11 @@ if __name__ == "__main__":
     sys.meta_path.insert(0, WithoutPandas)
     # For the workers, which find it loaded.
     import spillway.spark.task  # noqa: F401
+    from spillway.engine.warm import warm_for
     from spillway.operators.counting import Count
     from spillway.spark.daemon import worker
-    from spillway.spark.warm import warm_for
 
-    warm_for([Count("numbers", key="number", key_type="int64")])
+    warm_for([Count("numbers", key="number")])
     daemon.worker = worker
     gc.collect()
     gc.freeze()

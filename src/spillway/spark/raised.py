@@ -14,12 +14,14 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from spillway import errors
-from spillway.errors import RunError, SpillwayError, rebuild
+from spillway.errors import RunError, SpillwayError, is_users_own, rebuild
 
 _NOTE = "as written down by spillway: "
 _NOTED = re.compile(rf"^\W*{_NOTE}(\{{.*\}})\s*$", re.MULTILINE)
 _RAISED = re.compile(r"^\W*spillway\.errors\.(\w+): (.+)", re.MULTILINE)
 _RAISED_BY_USER = re.compile(r"^(?!\s)(?!pyspark|py4j)([\w.]*(?:Error|Exception): .+)", re.MULTILINE)
+_BLAMED = re.compile(r"^\W*Operator ('.+ raised .+, at line .+)$", re.MULTILINE)  # see engine.blaming
+_FRAME = re.compile(r'^\W*File "(.+?)", line (\d+), in (\S+)', re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
 _LOST_TASK = re.compile(r"most recent failure: (.+)")
 _INTERRUPTION = "java.lang.InterruptedException"
@@ -81,9 +83,12 @@ def as_ours(error: Exception, outcome: str) -> SpillwayError:
     if raised:
         name, message = raised[-1]
         return rebuild(getattr(errors, name, RunError), (message.strip(),), {})
+    blamed = _BLAMED.findall(text)
+    if blamed:
+        return RunError(f"{outcome}: operator {blamed[-1]}")
     by_user = _RAISED_BY_USER.findall(text)
     if by_user:
-        return RunError(f"{outcome}: {by_user[-1]}")
+        return RunError(f"{outcome}: {by_user[-1]}{_place_in(text)}")
     if _DIED.search(text):
         return RunError(
             f"{outcome}: one of Spark's Python processes died. Run it again, with the same checkpoint= if it had one: "
@@ -94,3 +99,12 @@ def as_ours(error: Exception, outcome: str) -> SpillwayError:
         return RunError(f"{outcome}: {lost[-1]}")
     by_java = _RAISED_BY_JAVA.findall(text) if isinstance(error, Py4JError) else []
     return RunError(f"{outcome}: {by_java[0] if by_java else text.strip().splitlines()[0]}")
+
+
+def _place_in(text: str) -> str:
+    """The innermost line of the user's own code in a print, if there is one."""
+    users = [frame for frame in _FRAME.findall(text) if is_users_own(frame[0])]
+    if not users:
+        return ""
+    file, line, name = users[-1]
+    return f", at line {line} of {file}, in {name}"

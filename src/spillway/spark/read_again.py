@@ -23,7 +23,7 @@ def check_readable_again(source: Source) -> None:
     """Refuse a source that is known to give its tuples only once."""
     if not source.by_spark:
         return
-    found = _FOUND.search(source.data._jdf.queryExecution().analyzed().toString())
+    found = _FOUND.search(source.frame._jdf.queryExecution().analyzed().toString())
     if found:
         raise GraphError(
             f"Source {source.name!r} cannot be read again from an earlier batch, and under a protection of the whole "

@@ -167,7 +167,7 @@ def checked(graph: Graph) -> CheckedGraph:
     found: dict[str, Guarantee] = {}
     for name, source in frozen.sources.items():
         if source.by_spark:
-            plan = source.data._jdf.queryExecution().analyzed().toString()
+            plan = source.frame._jdf.queryExecution().analyzed().toString()
             known = [guarantee for format_name, guarantee in _GUARANTEES.items() if format_name in plan]
             if known:
                 found[name] = next((each for each in known if not each.lossless), known[0])

@@ -75,10 +75,12 @@ class Run:
         rescale: bool = False,
         rebalance: bool = False,
         job: SparkJob | None = None,
+        query_name: str | None = None,
     ) -> None:
         self._graph: CheckedGraph = checked(graph)
         self._operators = kernels(self._graph, backups=backups)
-        self._job, self._outlets = job, Outlets(self._graph) if job is None else job.outlets
+        self._job, self._query_name = job, query_name
+        self._outlets = Outlets(self._graph) if job is None else job.outlets
         self._sinks = SparkSinks(self._graph, self._outlets)
         self._backups = backups
         self._spark = spark
@@ -109,6 +111,7 @@ class Run:
                 coordination=None if job is None else job.coordination,
             )
             batch = next_batch(spark, self._places.checkpoint) if self._back is None else self._back.next_batch()
+            self._places.begin(batch)
             self._owners = self._owning(batch=batch, rebalance=rebalance)
             several = self._owners.several
             check_resumable(
@@ -152,7 +155,7 @@ class Run:
             self._attended = Attended(self._start, None if self._back is None else self._mend)
         except BaseException as error:
             self._places.give_up()
-            if self._directory is not None:
+            if self._directory:
                 self._directory.close("failed")
             if isinstance(error, PySparkException | Py4JError):
                 raise as_ours(error, "Spark did not start the run") from error
@@ -172,6 +175,7 @@ class Run:
             batch=batch,
             reach=self._reach,
             rebalance=rebalance,
+            neighbour=None if self._job is None else self._job.neighbour,
             shared=self._sinks.folders,
             stopping=lambda: self._stopping,
             observe=self._observe,
@@ -181,12 +185,11 @@ class Run:
         """The query has ended; true if it may be started again, because memory was lost and the graph went back."""
         assert self._back is not None
         rewound = self._back.mended(error)
-        if rewound is None:
-            return False
-        self._reports.fresh()  # of tasks whose batch does not count
-        if self._directory is not None:
-            self._directory.add_rewinds([rewound])
-        return True
+        if rewound is not None:
+            self._reports.fresh()  # of tasks whose batch does not count
+            if self._directory is not None:
+                self._directory.add_rewinds([rewound])
+        return rewound is not None
 
     def interrupt(self, find: Callable[[], Exception | None]) -> None:
         """End the query as if it had failed with what ``find`` finds; of a run whose graph goes back as a whole."""
@@ -246,10 +249,9 @@ class Run:
         except (PySparkException, SpillwayError) as error:
             self._close("failed")
             raise as_ours(error, "Spark stopped the run") from error
-        if not ended:
-            return False
-        self._close("finished")
-        return True
+        if ended:
+            self._close("finished")
+        return ended
 
     def stop(self) -> None:
         """Stop after the batch at hand, or at once if it takes long; what is committed stays.
@@ -344,13 +346,12 @@ class Run:
         wipe(self.state)
 
     def _start(self) -> StreamingQuery:
-        spark = self._spark
-        writer = self._compiled.entering.writeStream.queryName(free_name(spark, f"spillway {self._graph.name}"))
+        spark, name = self._spark, self._query_name or free_name(self._spark, f"spillway {self._graph.name}")
+        writer = self._compiled.entering.writeStream.queryName(name)
         writer = writer.foreachBatch(self._write).option("checkpointLocation", self._places.checkpoint)
-        rows, local = self._compiled.reads_rows, self._places.local_checkpoint
         retire_later(spark)
-        kept = 0 if self._back is None else self._back.batches_kept
-        with query_settings(spark, local_checkpoint=local, rows=rows, batches_kept=kept):
+        local, kept = self._places.local_checkpoint, 0 if self._back is None else self._back.batches_kept
+        with query_settings(spark, local_checkpoint=local, kind=self._compiled.kind, batches_kept=kept):
             query = writer.trigger(**self._trigger).start()
         self._batches.query = query
         self._clocking.follow(query)

@@ -7,12 +7,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spillway.errors import RunError
+from spillway.errors import RunError, SetupError
+from spillway.given import VERBOSE_VARIABLE, is_verbose
+from spillway.spark.launching import java_ends_if_cut_short
+from spillway.spark.quieting import end_in_silence, quiet_start
 from spillway.state.folders import default_root, look_at, make_temporary
 
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -21,21 +27,34 @@ _NO_LIMIT = str(2**31 - 1)  # which Spark takes for none
 
 # Settings of a query; a query keeps those in force when it starts, so they need not stay set.
 FOR_QUERY = {
-    # Fewer, larger Arrow batches: a kernel call costs the same for 10,000 tuples as for 200,000.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
-    # Tuples of our own travel as a few rows of megabytes each: not too many of those at once either.
-    _BATCH_BYTES: _PAYLOAD_BYTES,
     # A task is a shard. Adaptive execution merges and splits tasks as it sees fit.
     "spark.sql.adaptive.enabled": "false",
-    # Arrow carries the session's time zone in its types, and types must match exactly.
-    "spark.sql.session.timeZone": "UTC",
     # Strings arrive with 32-bit offsets, as the graph's schemas say.
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
 
+_IN_UTC = {
+    # Arrow carries the session's time zone in its types, and types must match exactly.
+    "spark.sql.session.timeZone": "UTC",
+}
+
+FOR_PAYLOADS = _IN_UTC | {
+    # Fewer, larger Arrow batches: a kernel call costs the same for 10,000 tuples as for 200,000.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # Tuples of our own travel as a few rows of megabytes each: not too many of those at once either.
+    _BATCH_BYTES: _PAYLOAD_BYTES,
+}
+
 # The same, for a query that reads streaming DataFrames (see reading): a limit of bytes, which Spark checks after every
 # row, is in force only for jobs in which there are payloads.
-FOR_ROWS = {
+FOR_ROWS = _IN_UTC | {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    _BATCH_BYTES: _NO_LIMIT,
+}
+
+# The same, for one whose rows Spark adds up (see summing). What it reads and writes is a user's own query: its time
+# zone stays as it is, and no timestamp comes to Python as such.
+FOR_SUMMED = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     _BATCH_BYTES: _NO_LIMIT,
 }
@@ -130,7 +149,8 @@ def session(*, master: str | None = None, app: str = "spillway", ui: bool = Fals
     """A Spark session, set up for Spillway; an existing one is returned as it is.
 
     The default master is this machine, with as many threads as cores, at most 4. It tries a failed task four times (a
-    plain ``local[N]`` never tries again).
+    plain ``local[N]`` never tries again). Spark says nothing but errors while it starts, unless ``SPILLWAY_VERBOSE`` is
+    set in the environment or it has a ``log4j2.properties`` of the user's.
     """
     cores = min(os.cpu_count() or 1, 4)
     # Workers must run in this Python, not in whichever comes first on the PATH.
@@ -141,9 +161,17 @@ def session(*, master: str | None = None, app: str = "spillway", ui: bool = Fals
     ours = FOR_SESSION | (FOR_THIS_MACHINE if _on_this_machine(master) else {}) | session_settings(master=master)
     for name, value in {**ours, "spark.ui.enabled": str(ui).lower(), **settings}.items():
         builder = builder.config(name.replace("__", "."), value)
-    spark = builder.getOrCreate()
+    try:
+        with quiet_start(), java_ends_if_cut_short():
+            spark = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise SetupError(
+            f"Spark did not start: {str(error).strip().splitlines()[0]} 'spillway doctor' says whether its Java is "
+            f"fit, and with --verbose ({VERBOSE_VARIABLE}=1) Spark tells more."
+        ) from error
+    end_in_silence(spark.sparkContext)
     # What stops a run is raised in the driver, in one sentence; Spark's log would say it four times over, at length.
-    spark.sparkContext.setLogLevel("FATAL")
+    spark.sparkContext.setLogLevel("WARN" if is_verbose() else "FATAL")
     return spark
 
 
@@ -221,15 +249,26 @@ def _leave(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+class QueryKind(Enum):
+    """What a query reads: payloads of our own, rows of streaming DataFrames, or rows that Spark adds up."""
+
+    PAYLOADS = "payloads"
+    ROWS = "rows"
+    SUMMED = "summed"
+
+
+_FOR_KIND = {QueryKind.PAYLOADS: FOR_PAYLOADS, QueryKind.ROWS: FOR_ROWS, QueryKind.SUMMED: FOR_SUMMED}
+
+
 @contextmanager
 def query_settings(
-    spark: SparkSession, *, local_checkpoint: bool, rows: bool = False, batches_kept: int = 0
+    spark: SparkSession, *, local_checkpoint: bool, kind: QueryKind = QueryKind.PAYLOADS, batches_kept: int = 0
 ) -> Iterator[None]:
-    """Have the query's settings in force while it starts, then put back what was there; ``rows`` if it reads some.
+    """Have the query's settings in force while it starts, then put back what was there.
 
     It can be sent back by at least ``batches_kept`` batches.
     """
-    wanted = FOR_QUERY | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {}) | (FOR_ROWS if rows else {})
+    wanted = FOR_QUERY | _FOR_KIND[kind] | (FOR_LOCAL_CHECKPOINT if local_checkpoint else {})
     if batches_kept > int(spark.conf.get(_BATCHES_KEPT) or 0):
         wanted |= {_BATCHES_KEPT: str(batches_kept)}
     with _in_force(spark, wanted):
@@ -253,6 +292,13 @@ def adding_settings(spark: SparkSession) -> Iterator[None]:
     Spark exchanges keys between as many tasks as its default says, often 200, and a task costs what 10,000 keys do.
     """
     with _in_force(spark, {"spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism)}):
+        yield
+
+
+@contextmanager
+def summing_settings(spark: SparkSession, *, shards: int) -> Iterator[None]:
+    """Have those in force, in the session of a query, that rows are added up with whose exchange is that of shards."""
+    with _in_force(spark, {"spark.sql.shuffle.partitions": str(shards)}):
         yield
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spillway.backup.behind import in_thread
 from spillway.backup.keeper import Observer
 from spillway.clock import SystemClock
 from spillway.engine.added_numbers import AddedPart, Look, Looked
@@ -31,7 +32,7 @@ from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 from spillway.records.times import TaskTimes, Work
-from spillway.spark.leaving import Departure, as_batches, from_batch
+from spillway.spark.leaving import Departure, from_batch
 from spillway.spark.memory_place import MemoryPlace
 from spillway.spark.reading import Weighed, Weighing
 from spillway.spark.telling import orders_here, told_here
@@ -201,8 +202,8 @@ def run_stage(
     with watch.on(Work.APPLYING):
         task = Task(equipment, stage, index=at.index, batch=at.batch, reads=reads, orders=orders_here())
     arrived = watch.over(Work.READING if stage.index == 0 else Work.CARRYING, arriving)
-    rows = leaving.rows(watch.over(Work.APPLYING, task.run(arrived)), batch=at.batch)
-    yield from as_batches(watch.over(leaving.work, rows))
+    batches = leaving.batches(watch.over(Work.APPLYING, task.run(arrived)), batch=at.batch)
+    yield from watch.over(leaving.work, batches)
     parts = watch.stopped(saving_s=saving_s(task.progress))
     times = TaskTimes(batch=at.batch, stage=stage.index, index=at.index, began_s=watch.began_s, parts=parts)
     context.report([*located(task.progress, context), *task.ranges, times])
@@ -256,6 +257,7 @@ def open_shard(context: RunContext, stage: Stage, operator: Operator, index: int
             epoch=told.epoch,
             observe=context.observe,
             reached=lambda name, shard: told_here(name, shard).reached,
+            writing=in_thread,
         )
     _OPEN[place] = opened
     # Those of this stage were asked for last, so they are never among the ones that are closed.

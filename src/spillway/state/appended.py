@@ -105,6 +105,9 @@ class Appended:
     def promote(self) -> None:
         self._scalars[SAVED_COUNT] = self.count
 
+    def promote_written(self, ids: Int64s, payload: Payload, count: int) -> None:
+        self._scalars[SAVED_COUNT] = count
+
     def adopt(self) -> None:
         self.promote()
 

@@ -77,6 +77,9 @@ class Array(Protocol):
     def promote(self) -> None:
         """The staged chunks are now what the backup holds; may be repeated."""
 
+    def promote_written(self, ids: Int64s, payload: Payload, count: int) -> None:
+        """The backup holds these chunks as they were then, and so many cells or bytes; may be repeated."""
+
     def adopt(self) -> None:
         """All there is, and nothing else, is what the backup holds; may be repeated."""
 
@@ -100,7 +103,10 @@ class Array(Protocol):
 
 
 class Cells:
-    """Numbers that change in place, with undo, saved copy and divergence per chunk."""
+    """Numbers that change in place, with undo, saved copy and divergence per chunk.
+
+    ``weight`` is what a difference of one counts in the divergence.
+    """
 
     def __init__(
         self,
@@ -112,6 +118,7 @@ class Cells:
         metric: str | None,
         tracked: bool,
         fixed_count: int = 0,
+        weight: float = 1.0,
     ) -> None:
         self.name = name
         self.epoch = 0
@@ -119,6 +126,7 @@ class Cells:
         self._dtype = np.dtype(dtype)
         self._code = METRICS.get(metric or "", kernels.UNMEASURED)
         self._tracked = tracked
+        self._weight = weight
         self._live = Region(folder / f"{name}.live", np.int64)
         self._saved = Region(folder / f"{name}.saved", np.int64)
         self._undo = Region(folder / f"{name}.undo", np.int64, columns=CHUNK_CELLS)
@@ -129,6 +137,7 @@ class Cells:
         self._fixed_count = fixed_count
         self._leader: Cells | None = None
         self._chunks_per_leader = 0
+        self._unit_chunks = 1
         if self.count < fixed_count:
             self.resize(fixed_count)
 
@@ -140,6 +149,10 @@ class Cells:
         """
         assert self._code == kernels.UNMEASURED
         self._leader, self._chunks_per_leader = leader, chunks_per_leader
+
+    def save_together(self, unit_chunks: int) -> None:
+        """Be saved in runs of so many chunks: one that changed takes the others of its run along."""
+        self._unit_chunks = unit_chunks
 
     @property
     def count(self) -> int:
@@ -241,12 +254,17 @@ class Cells:
         blocks = chunk_count(self.count) >> BLOCK_SHIFT
         parts = np.concatenate([self._blocks.array[:blocks], self._gaps()[blocks << BLOCK_SHIFT :]])
         if self._code == kernels.MAX:
-            return float(parts.max(initial=0.0))
+            return self._weight * float(parts.max(initial=0.0))
         total = float(parts.sum())
-        return float(np.sqrt(total)) if self._code == kernels.L2 else total
+        return self._weight * (float(np.sqrt(total)) if self._code == kernels.L2 else total)
 
     def changed_chunks(self) -> Int64s:
-        return np.flatnonzero(self._chunks.array[: chunk_count(self.count), WORD] & CHANGED)
+        changed = np.flatnonzero(self._chunks.array[: chunk_count(self.count), WORD] & CHANGED)
+        if self._unit_chunks == 1:
+            return changed
+        units = np.unique(changed // self._unit_chunks)
+        together = (units[:, None] * self._unit_chunks + np.arange(self._unit_chunks)).ravel()
+        return together[together < chunk_count(self.count)]
 
     def heaviest_chunks(self, goal: float) -> Int64s:
         if self._leader is not None:
@@ -257,13 +275,13 @@ class Cells:
             return self.changed_chunks()
         gaps = self._gaps()
         if self._code == kernels.MAX:
-            return np.flatnonzero(gaps > goal)
+            return np.flatnonzero(self._weight * gaps > goal)
         heaviest_first = np.argsort(-gaps, kind="stable")
         # Small gaps first, so that the sum that must stay below the goal is not swallowed by large ones.
         rest = np.cumsum(gaps[heaviest_first[::-1]])
         if self._code == kernels.L2:
             rest = np.sqrt(rest)  # rather than square the goal, which may give infinity
-        kept_count = int(np.searchsorted(rest, goal, side="right"))
+        kept_count = int(np.searchsorted(self._weight * rest, goal, side="right"))
         return np.sort(heaviest_first[: gaps.size - kept_count])
 
     def all_chunks(self) -> Int64s:
@@ -281,6 +299,12 @@ class Cells:
     def promote(self) -> None:
         if self._tracked:
             self._save(self._staged.array[: int(self._scalars[STAGED_COUNT])].copy())
+
+    def promote_written(self, ids: Int64s, payload: Payload, count: int) -> None:
+        if self._tracked:
+            self._saved.array.reshape(-1, CHUNK_CELLS)[ids] = payload.view(np.int64)
+            self._settle(ids)
+            self._scalars[SAVED_COUNT] = count
 
     def adopt(self) -> None:
         if self._tracked:

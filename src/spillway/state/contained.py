@@ -39,6 +39,17 @@ class Contained:
         return int(self._header.array[Word.STAGED])
 
     @property
+    def staged_number(self) -> int:
+        """The number of that backup if it is written while further batches run; 0 if it is not."""
+        words = self._header.array
+        return abs(int(words[Word.STAGED_NUMBER])) if words[Word.STAGED] != NONE else 0
+
+    @property
+    def staged_told(self) -> bool:
+        """Whether that backup was durable when its batch was committed, and that was told."""
+        return int(self._header.array[Word.STAGED_NUMBER]) < 0
+
+    @property
     def failures(self) -> int:
         return int(self._header.array[Word.FAILURES])
 

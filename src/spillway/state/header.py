@@ -56,6 +56,10 @@ class Word(IntEnum):
     EMPTIED = 25  # 1 if the shard was emptied since the last backup that counts
     UNDO_EMPTIED = 26
     REWINDS = 27  # how often its job had been sent back when this memory was last made to agree with that
+    STAGED_NUMBER = (
+        28  # of the staged backup, if it may be written while further batches run; else 0. Negative once told
+    )
+    STAGED_TUPLES = 29  # applied since the backup before, when its copy was taken
     ARRAYS = 32
 
 
@@ -64,6 +68,8 @@ AT_FIRST = {
     Word.APPLYING: NONE,
     Word.UNDO_VERSION: NO_UNDO,
     Word.STAGED: NONE,
+    Word.STAGED_NUMBER: 0,
+    Word.STAGED_TUPLES: 0,
     Word.FAILURES: 0,
     Word.SEQ: NOWHERE,
     Word.UNDO_SEQ: NOWHERE,
@@ -156,6 +162,21 @@ def recovering_in(folder: Path) -> bool:
     """Whether what is in ``folder`` is a mixture that a recovery, under way or cut short, has not completed."""
     words = _words_in(folder)
     return _is_ours(words) and bool(words[Word.RECOVERING])
+
+
+def version_in(folder: Path) -> int | None:
+    """The last batch that the memory in ``folder`` contains, or -1; None if there is none that is complete."""
+    words = _words_in(folder)
+    whole = _is_ours(words) and words[Word.BOOT] == this_boot() and not words[Word.RECOVERING]
+    return int(words[Word.VERSION]) if whole else None
+
+
+def rename_in(folder: Path, *, fingerprint: int) -> None:
+    """Make memory that is a copy of another's its own: it is opened with this fingerprint from now on."""
+    header = Region(folder / "header", np.int64)
+    assert _is_ours(header.array), folder
+    header.array[Word.FINGERPRINT] = fingerprint
+    header.close()
 
 
 def settle_in(folder: Path, *, boot: int, clock_ahead_ms: int) -> None:

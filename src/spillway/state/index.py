@@ -4,7 +4,7 @@ The index holds positions and a few bits of each key (see ``probing``) and doubl
 derived from the keys and is never backed up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,9 @@ _SLOTS_MIN = 1024
 
 
 class KeyIndex:
-    """Positions of keys, in a shard's memory; ``values`` are cells at the same positions."""
+    """Positions of keys, in a shard's memory; ``values`` are arrays of cells at the same positions."""
 
-    def __init__(self, shard: Shard, name: str, *, key: KeyType, counted: bool, values: Cells | None = None) -> None:
+    def __init__(self, shard: Shard, name: str, *, key: KeyType, counted: bool, values: Sequence[Cells] = ()) -> None:
         kind: type[IntegerKeys | StringKeys] = IntegerKeys if key == "int64" else StringKeys
         self._keys: StoredKeys = kind(shard, name, counted=counted)
         self._slots = shard.region(f"{name}-index", dtype=np.int64)
@@ -41,9 +41,16 @@ class KeyIndex:
         """How many keys the last durable backup lacks."""
         return self._keys.words.divergence()
 
+    @property
+    def stored(self) -> StoredKeys:
+        return self._keys
+
     def find(self, keys: Keys) -> Int64s:
         """The position of each key, or -1."""
-        wanted = self._keys.wanted(keys)
+        return self.find_wanted(self._keys.wanted(keys))
+
+    def find_wanted(self, wanted: Wanted) -> Int64s:
+        """The same, of keys made ready before."""
         positions = np.full(len(wanted[0]), -1, np.int64)
         if len(self._slots.array):
             self._keys.find(self._slots.array, wanted, positions)
@@ -116,8 +123,8 @@ class KeyIndex:
         if not known.all():
             positions = np.flatnonzero(known)
             self._keys.keep(positions)
-            if self._values is not None:
-                self._values.keep(positions)
+            for values in self._values:
+                values.keep(positions)
         slots = _SLOTS_MIN
         while _load_max(slots) < len(self):
             slots *= 2

@@ -131,10 +131,7 @@ class StringKeys:
         self._heap = shard.appended(f"{name}-heap", dtype=np.uint8)
 
     def wanted(self, keys: Keys) -> Wanted:
-        data, offsets = _strings(keys)
-        hashes = np.empty(len(offsets) - 1, np.int64)
-        hash_strings(data, offsets, _STRING_SEED, hashes)
-        return hashes, data, offsets
+        return wanted_bytes(*_strings(keys))
 
     def find(self, slots: Int32s, wanted: Wanted, positions: Int64s) -> None:
         hashes, data, offsets = wanted
@@ -165,12 +162,12 @@ class StringKeys:
         self._heap.publish(self._bytes(count))
 
     def take(self, positions: Int64s) -> pa.Array:
-        data, offsets = self._gather(positions)
+        data, offsets = self.gather(positions)
         large = pa.LargeStringArray.from_buffers(len(positions), pa.py_buffer(offsets), pa.py_buffer(data))
         return large.cast(pa.string())
 
     def keep(self, positions: Int64s) -> None:
-        data, offsets = self._gather(positions)
+        data, offsets = self.gather(positions)
         self.words.room[: len(positions)] = self.words.room[positions]
         self._ends.room[: len(positions)] = offsets[1:]
         self._heap.room[: len(data)] = data
@@ -188,7 +185,7 @@ class StringKeys:
         known = self.words.known(valid_counts[self.words.name])
         return cast(Bools, known & known_ends & known_begins & inside & whole)
 
-    def _gather(self, positions: Int64s) -> tuple[npt.NDArray[np.uint8], Int64s]:
+    def gather(self, positions: Int64s) -> tuple[npt.NDArray[np.uint8], Int64s]:
         """A copy of the strings' bytes, and where each begins and the last one ends."""
         ends = self._ends.room
         begins = np.where(positions > 0, ends[positions - 1], 0)
@@ -201,6 +198,13 @@ class StringKeys:
     def _bytes(self, count: int) -> int:
         """How much of the heap the first ``count`` strings take."""
         return int(self._ends.room[count - 1]) if count else 0
+
+
+def wanted_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> Wanted:
+    """Strings on their way to a kernel, of any bytes; ``offsets`` say where each begins and the last one ends."""
+    hashes = np.empty(len(offsets) - 1, np.int64)
+    hash_strings(data, offsets, _STRING_SEED, hashes)
+    return hashes, data, offsets
 
 
 def string_buffers(strings: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:

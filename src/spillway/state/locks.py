@@ -31,6 +31,18 @@ def holding(path: Path, *, seconds_max: float | None = None) -> Iterator[None]:
         os.close(descriptor)
 
 
+def taken_now(path: Path) -> int | None:
+    """Take the lock of this name if nobody holds it; the descriptor that holds it until it is closed, or None."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise memory_error(path, error) from error
+    if _taken(descriptor, until_s=0.0):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 def _held(path: Path, seconds_max: float | None) -> int:
     until_s = None if seconds_max is None else time.monotonic() + seconds_max
     while True:

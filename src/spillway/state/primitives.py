@@ -236,7 +236,9 @@ class Matrix(_Fixed):
         return f" in row {cell // self.columns}, column {cell % self.columns}"
 
 
-class _Keyed(Primitive):
+class KeyedPrimitive(Primitive):
+    """One with keys, each of which has a position."""
+
     _index: KeyIndex | None = None
 
     def __init__(self, *, key: KeyType, metric: Metric) -> None:
@@ -255,7 +257,7 @@ class _Keyed(Primitive):
         return _bound(self, self._index)
 
 
-class HashTable(_Keyed):
+class HashTable(KeyedPrimitive):
     """A number for each key; keys are 64-bit integers or strings, and a key not entered has the number 0."""
 
     def __init__(self, *, key: KeyType = "int64", metric: Metric = "l1", dtype: CellType = "int64") -> None:
@@ -346,10 +348,10 @@ class HashTable(_Keyed):
     def _allocate(self, shard: Shard, name: str) -> None:
         counted = self.metric == "keys"
         self._cells = shard.cells(name, dtype=self.dtype, metric=None if counted else self.metric)
-        self._index = KeyIndex(shard, name, key=self.key, counted=counted, values=self._cells)
+        self._index = KeyIndex(shard, name, key=self.key, counted=counted, values=[self._cells])
 
 
-class KeySet(_Keyed):
+class KeySet(KeyedPrimitive):
     """A set of keys; its divergence is the number of keys the backup lacks."""
 
     def __init__(self, *, key: KeyType = "int64") -> None:

@@ -49,7 +49,7 @@ import numpy.typing as npt
 
 from spillway.errors import GraphError, StateError
 from spillway.state.appended import Appended
-from spillway.state.arrays import SCALARS, Array, Cells
+from spillway.state.arrays import SCALARS, Array, Cells, Payload
 from spillway.state.boot import this_boot
 from spillway.state.contained import Contained
 from spillway.state.derived import Derived, ValidCounts
@@ -82,7 +82,9 @@ class Shard(Contained):
 
     # -- allocation: called by primitives while they are bound, always in the same order ----------------------
 
-    def cells(self, name: str, *, dtype: npt.DTypeLike, metric: str | None, fixed_count: int = 0) -> Cells:
+    def cells(
+        self, name: str, *, dtype: npt.DTypeLike, metric: str | None, fixed_count: int = 0, weight: float = 1.0
+    ) -> Cells:
         array = Cells(
             self.folder,
             name,
@@ -91,6 +93,7 @@ class Shard(Contained):
             metric=metric,
             tracked=self._tracked,
             fixed_count=fixed_count,
+            weight=weight,
         )
         array.epoch = self.epoch
         self.arrays.append(array)
@@ -194,7 +197,8 @@ class Shard(Contained):
             array.rollback()
         for derived in self.derived:
             derived.rollback()
-        self.unstage()
+        if self.staged == words[Word.APPLYING]:
+            self.unstage()  # one of an earlier batch may still be written: see backup.behind
         for word, undo in UNDONE.items():
             words[word] = words[undo]
         words[Word.VERSION] = words[Word.UNDO_VERSION]
@@ -203,11 +207,17 @@ class Shard(Contained):
 
     # -- backups ----------------------------------------------------------------------------------------------
 
-    def announce(self, batch: int, *, time_s: float) -> None:
-        """A backup of ``batch`` is about to be written."""
+    def announce(self, batch: int, *, time_s: float, number: int = 0) -> None:
+        """A backup of ``batch`` is about to be written; under a ``number``, if that may take longer than the batch."""
         words = self._header.array
         words[Word.STAGED_TIME_MS] = round(time_s * 1000)
+        words[Word.STAGED_TUPLES] = words[Word.TUPLES]
+        words[Word.STAGED_NUMBER] = number
         words[Word.STAGED] = batch
+
+    def tell_staged(self) -> None:
+        """The announced backup is durable already, and whoever drives the batches is told with this one."""
+        self._header.array[Word.STAGED_NUMBER] = -self.staged_number
 
     def stage(self, ids: list[npt.NDArray[np.int64]]) -> None:
         """The announced backup holds these chunks, one list per array."""
@@ -225,6 +235,27 @@ class Shard(Contained):
                 array.promote()
         self.backed_up(self.staged, time_s=int(words[Word.STAGED_TIME_MS]) / 1000)
         words[Word.STAGED] = NONE
+
+    def promote_written(self, parts: list[tuple[npt.NDArray[np.int64], Payload]], *, counts: tuple[int, ...]) -> None:
+        """The staged backup became durable, perhaps some batches later: divergence is measured from it now.
+
+        It holds these chunks and as many cells of each array; ``parts`` is empty if that is not known, and then all
+        stays marked that was. A shard that was emptied since is measured from its next backup, which holds everything.
+        """
+        words = self._header.array
+        if not self.torn:
+            words[Word.UNDO_VERSION] = NO_UNDO
+        if not self.emptied and parts:
+            for array, (ids, payload), count in zip(self.arrays, parts, counts, strict=True):
+                array.promote_written(ids, payload, count)
+        words[Word.BACKUP_VERSION] = words[Word.STAGED]
+        words[Word.BACKUP_TIME_MS] = words[Word.STAGED_TIME_MS]
+        # Killed on the way, too many tuples are counted: the next backup is due earlier.
+        tuples, words[Word.STAGED_TUPLES] = int(words[Word.STAGED_TUPLES]), 0
+        words[Word.TUPLES] -= tuples
+        if self.torn:
+            words[Word.UNDO_TUPLES] -= tuples
+        self.unstage()
 
     def backed_up(self, batch: int, *, time_s: float) -> None:
         """The last backup that counts is that of ``batch``."""

@@ -40,4 +40,4 @@ class TallyTable(HashTable):
 
     def _allocate(self, shard: Shard, name: str) -> None:
         self._cells = shard.cells(name, dtype=self.dtype, metric=None)
-        self._index = KeyIndex(shard, name, key=self.key, counted=False, values=self._cells)
+        self._index = KeyIndex(shard, name, key=self.key, counted=False, values=[self._cells])

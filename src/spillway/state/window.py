@@ -27,9 +27,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spillway.errors import GraphError, StateError, StateMemoryError
+from spillway.given import check_whole
 from spillway.state.arrays import Cells, Int64s
 from spillway.state.compiled import compiled
 from spillway.state.index import KeyIndex
+from spillway.state.kernels import CHUNK_CELLS
 from spillway.state.keys import Keys, KeyType
 from spillway.state.primitives import CELLS_MAX, Metric, Primitive, check_choice
 from spillway.state.shard import Shard
@@ -40,9 +42,16 @@ Float64s = npt.NDArray[np.float64]
 
 
 class Window(Primitive):
-    """The last ``rows`` tuples of each group, ``columns`` numbers each."""
+    """The last ``rows`` tuples of each group, ``columns`` numbers each.
 
-    def __init__(self, rows: int, columns: int, *, key: KeyType = "int64", metric: Metric = "l1") -> None:
+    A backup holds the chunks that changed, each a row or a few. With ``unit_rows`` it holds a ring in units of so many
+    rows, all of a unit if one row of it changed, as seed 004 (section 4.4) has it with its checkpoint groups: fewer,
+    larger pieces, of which more is written than changed. What is stored means the same whatever the unit.
+    """
+
+    def __init__(
+        self, rows: int, columns: int, *, key: KeyType = "int64", metric: Metric = "l1", unit_rows: int | None = None
+    ) -> None:
         check_choice(self, "key", key, ("int64", "string"))
         check_choice(self, "metric", metric, ("l1", "max"))
         if not (rows > 0 and columns > 0 and rows * columns <= CELLS_MAX):
@@ -51,6 +60,14 @@ class Window(Primitive):
         self.columns = columns
         self.key: KeyType = key
         self.metric: Metric = metric
+        if unit_rows is not None:
+            check_whole("Window: unit_rows", unit_rows, least=1)
+            if rows % unit_rows or unit_rows * columns % CHUNK_CELLS:
+                raise GraphError(
+                    f"Window: unit_rows must divide its {rows} rows, and have {CHUNK_CELLS} numbers or a multiple of "
+                    f"that, at {columns} a row; got {unit_rows}."
+                )
+        self.unit_rows = unit_rows
         self._counts: Cells | None = None
         self._cells: Cells | None = None
         self._index: KeyIndex | None = None
@@ -69,8 +86,12 @@ class Window(Primitive):
         """The position of each key's group, or -1."""
         return self._parts()[2].find(keys)
 
-    def enter(self, keys: Keys) -> Int64s:
-        """The positions of the keys' groups, new ones made; their rows and counts may be written in this batch."""
+    def enter(self, keys: Keys, *, pushed: Int64s | None = None) -> Int64s:
+        """The positions of the keys' groups, new ones made; their rows and counts may be written in this batch.
+
+        If ``pushed`` says how many rows each of the keys, which then are all different, is about to be given, only the
+        slots of those may be: a batch then costs what it brings, not what its windows hold.
+        """
         self._check_changing()
         counts, cells, index = self._parts()
         before = len(index)
@@ -79,7 +100,7 @@ class Window(Primitive):
             counts.resize(len(index))
             cells.resize(len(index) * self._stride)
             counts.touch(positions)
-            cells.touch(self._cells_of(positions))
+            cells.touch(self._cells_of(positions) if pushed is None else self._slots_of(positions, pushed))
         except StateMemoryError:
             index.forget(before)
             counts.resize(before)
@@ -106,6 +127,24 @@ class Window(Primitive):
         if positions.size != len(given):
             raise StateError(f"{self.describe()} takes one row for each key: {positions.size} keys, {len(given)} rows.")
         _push(self.rings, self.counts, positions, given)
+
+    def drop_oldest(self, dropped: Int64s, *, every: int = 1) -> None:
+        """Drop so many of the oldest rows of each group, by its position; what is left counts as all it was given.
+
+        A ring knows how many rows it has only by their count, so that becomes the number of rows left. It stays what it
+        was modulo ``every``: if need be a few more rows are dropped for that, or as many stay as there are no fewer.
+        """
+        self._check_changing()
+        if not len(self):
+            return
+        counts = self.counts
+        held = np.minimum(counts, self.rows)
+        left = np.maximum(held - dropped, 0)
+        left -= (left - counts) % every
+        left = np.where(left < 0, left + every, left)
+        groups = np.flatnonzero((dropped > 0) & (left < held))
+        self.enter(self._parts()[2].take(groups))
+        _keep_newest(self.rings, self.counts, groups, left[groups], np.empty((self.rows, self.columns)))
 
     def sort_rows(self, column: int) -> int:
         """Put the rows of each group in the order of a column, the least one oldest; returns in how many they were not.
@@ -157,6 +196,17 @@ class Window(Primitive):
     def _cells_of(self, positions: Int64s) -> Int64s:
         return (np.unique(positions)[:, None] * self._stride + np.arange(self._stride)).ravel()
 
+    def _slots_of(self, positions: Int64s, pushed: Int64s) -> Int64s:
+        """The cells of the next so many rows of each group, whose count they follow."""
+        count = np.minimum(pushed, self.rows)
+        of = np.repeat(np.arange(positions.size), count)
+        slots = (
+            self.counts[positions][of] + np.arange(of.size) - np.repeat(np.cumsum(count) - count, count)
+        ) % self.rows
+        firsts = positions[of] * self._stride + slots * self.columns
+        cells: Int64s = (firsts[:, None] + np.arange(self.columns)).ravel()
+        return cells
+
     def _parts(self) -> tuple[Cells, Cells, KeyIndex]:
         if self._counts is None or self._cells is None or self._index is None:
             raise StateError("A Window was used outside a batch: state lives only inside process().")
@@ -166,9 +216,11 @@ class Window(Primitive):
         self._counts = shard.cells(f"{name}-counts", dtype="int64", metric=self.metric)
         self._cells = shard.cells(f"{name}-rows", dtype="float64", metric=None)
         self._cells.follow(self._counts, chunks_per_leader=self._stride)
+        if self.unit_rows is not None:
+            self._cells.save_together(self.unit_rows * self.columns // CHUNK_CELLS)
         groups = _Groups(self._counts, self._cells, self._stride)
         # The index asks of the cells at its positions only that they be kept or dropped with their keys.
-        self._index = KeyIndex(shard, name, key=self.key, counted=False, values=cast(Cells, groups))
+        self._index = KeyIndex(shard, name, key=self.key, counted=False, values=[cast(Cells, groups)])
 
 
 class _Groups:
@@ -191,6 +243,20 @@ def _push(rings: Any, counts: Any, groups: Any, values: Any) -> None:
         group = groups[i]
         rings[group, counts[group] % rows] = values[i]
         counts[group] += 1
+
+
+@compiled
+def _keep_newest(rings: Any, counts: Any, groups: Any, kept: Any, room: Any) -> None:
+    """Have the newest so many rows of some groups be all they were ever given."""
+    rows = rings.shape[1]
+    for i in range(groups.size):
+        ring = rings[groups[i]]
+        total = counts[groups[i]]
+        for j in range(kept[i]):
+            room[j] = ring[(total - kept[i] + j) % rows]
+        ring[: kept[i]] = room[: kept[i]]
+        ring[kept[i] :] = 0.0
+        counts[groups[i]] = kept[i]
 
 
 @compiled

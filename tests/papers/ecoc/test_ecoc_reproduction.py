@@ -161,7 +161,7 @@ def test_records_are_read_back_and_shown(tmp_path: Path, capsys: pytest.CaptureF
 def test_an_early_record_decides_and_a_foreign_paper_is_refused(tmp_path: Path) -> None:
     assert Check(name="a", holds=True, ours=None, paper=None).decides
     Reproduction(paper="other").write(tmp_path)
-    with pytest.raises(RunError, match="there are pages of af and ecoc"):
+    with pytest.raises(RunError, match="there are pages of af, ecoc, spade and validation"):
         report_page(tmp_path)
 
 

@@ -16,3 +16,11 @@ class CheckpointPolicy(Policy[Checkpoint]):
         if self.protection.every_tuples:
             return batch.tuples_since_backup >= self.protection.every_tuples
         return batch.since_backup_s >= self.protection.every_s
+
+    @property
+    def drops_stale(self) -> bool:
+        return not self.protection.keep_stale
+
+    @property
+    def writes_behind(self) -> bool:
+        return True

@@ -68,6 +68,17 @@ class Policy(ABC, Generic[P]):
         return False
 
     @property
+    def writes_behind(self) -> bool:
+        """Whether a backup may become durable after its batch was committed: only where a stale one is allowed."""
+        return False
+
+    @property
+    def drops_stale(self) -> bool:
+        """Whether a recovered window drops what would have left it meanwhile, by estimate; never where a bound holds
+        for what is recovered, nor where nothing is lost."""
+        return False
+
+    @property
     def goes_back_with_job(self) -> bool:
         """Whether a shard is only ever saved at, and taken back to, a batch that its whole job is."""
         return False

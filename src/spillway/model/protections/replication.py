@@ -1,5 +1,11 @@
 """The whole graph twice, every copy of a writer to every copy of a reader (seed 001, 5.5.3).
 
+| while a copy is down | it comes back with | its output then | it costs |
+|---|---|---|---|
+| its readers have the other copy's | its peer's state | right | two copies of all but sources and sinks |
+
+While both copies are down what is sent to them is lost; if none is left, the first to come back starts with nothing.
+
 A reader counts what each copy of a writer sent. A tuple whose count does not exceed those of the other copies has been
 seen and is dropped; tainted and clean tuples are counted apart. A punctuation clears all counts, every `punctuation_s`.
 
@@ -9,13 +15,13 @@ deterministic replicas do not. So the output is a little larger than that of one
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from spillway.errors import ModelError
+from spillway.graph.replicas import Replicate
 from spillway.model.construction import Building
 from spillway.model.flow import Flow
 from spillway.model.layout import WHOLE, Layout
-from spillway.model.protections.technique import Technique
+from spillway.model.protections.technique import Around, Technique, technique_of
 from spillway.san.distributions import Deterministic
 
 
@@ -25,11 +31,14 @@ class FullReplication(Technique):
 
     replicas: int = 2
     punctuation_s: float = 15.0
-    name: ClassVar[str] = "replication"
 
     def __post_init__(self) -> None:
         if self.replicas < 2 or self.punctuation_s <= 0:
             raise ModelError("FullReplication: two replicas or more, and punctuations above 0 s apart, are wanted.")
+
+    @property
+    def name(self) -> str:
+        return "replication"
 
     def layout(self, flow: Flow) -> Layout:
         ends = {flow.index(name) for name in flow.rates} | set(flow.sinks)
@@ -47,3 +56,8 @@ class FullReplication(Technique):
         if seen:
             clears = [place.set(0) for place in seen]
             building.net.timed("punctuate", Deterministic(self.punctuation_s), outputs=clears)
+
+
+@technique_of.register(Replicate)
+def full_replication(protection: Replicate, around: Around) -> Technique:
+    return FullReplication(replicas=protection.replicas, punctuation_s=around.punctuation_s)

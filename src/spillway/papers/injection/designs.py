@@ -1,4 +1,4 @@
-"""Campaigns that come with Spillway: the design of seed 000, section 6.2, and the same for seed 003's applications."""
+"""Campaigns that come with Spillway: the design of seed 000, section 6.2, and the same for others."""
 
 from collections.abc import Callable
 from types import MappingProxyType
@@ -66,7 +66,25 @@ def vitals(size: Size = "full", *, seed: int = 1) -> Campaign:
     )
 
 
+def fab(size: Size = "full", *, seed: int = 1) -> Campaign:
+    """A yield model under outages, at the rate of seed 004 (5.1); the score is the sum of the prediction errors."""
+    full = size == "full"
+    return Campaign(
+        name="fab" if full else "fab-quick",
+        input=AppInput(app="fab", tuples=18_000 if full else 4_000, seed=seed),
+        sink="out",
+        score=Sum("error"),
+        rates={"line": 6.0},
+        offsets=(3_000, 6_000, 9_000, 12_000, 15_000) if full else (1_000, 2_000, 3_000),
+        outages_s=(2.0, 5.0, 10.0, 30.0, 60.0) if full else (2.0, 5.0, 30.0),
+        repetitions=5 if full else 3,
+        golden_repetitions=30,
+        section_tuples=200,
+        seed=seed,
+    )
+
+
 DESIGNS: MappingProxyType[str, Callable[..., Campaign]] = MappingProxyType(
-    {"bargain": bargain, "ecg": ecg, "vitals": vitals}
+    {"bargain": bargain, "ecg": ecg, "vitals": vitals, "fab": fab}
 )
 """The campaigns by name."""

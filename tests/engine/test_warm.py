@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 SCRIPT = """
-from spillway.spark.warm import warm
+from spillway.engine.warm import warm
 from spillway.state.compiled import reached
 from tests.kernels import kernels
 warm()
@@ -14,7 +14,7 @@ loaded = {part for kernel in found.values() if kernel.signatures for part in rea
 print(*(name for name, kernel in found.items() if kernel not in loaded and "inline" not in kernel.targetoptions))
 """
 
-# Loaded when they are needed: what no task of a stream calls, what is rare, and two operators of one application.
+# Loaded when they are needed: what no task of a stream calls, what is rare, and operators of one application.
 NOT_LOADED = {
     "spillway.benches.limit.upsert_integers": "a bench's yardstick",
     "spillway.benches.limit.upsert_words": "a bench's yardstick",
@@ -28,8 +28,14 @@ NOT_LOADED = {
     "spillway.operators.barrier._meet": "Barrier",
     "spillway.operators.barrier._room": "Barrier",
     "spillway.operators.signals._filter": "SignalFilter",
-    "spillway.operators.window_join._join": "WindowJoin",
+    "spillway.operators.joining._enter": "WindowJoin, SharedWindowJoin",
+    "spillway.operators.joining.join": "WindowJoin, SharedWindowJoin",
+    "spillway.operators.least_squares._learn": "LeastSquares",
+    "spillway.operators.least_squares._near": "LeastSquares",
+    "spillway.operators.least_squares._fit": "LeastSquares",
+    "spillway.operators.least_squares._solve": "LeastSquares",
     "spillway.state.window._push": "windows of a user's own operators",
+    "spillway.state.window._keep_newest": "windows after a recovery",
     "spillway.state.window._copy_newest": "looking into windows",
     "spillway.state.window._find_unsorted": "windows from damaged backups",
 }

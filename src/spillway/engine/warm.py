@@ -1,4 +1,7 @@
-"""Load every kernel with the types it is used with, by running each once on almost nothing."""
+"""Load every kernel with the types it is used with, by running each once on almost nothing.
+
+``python -m spillway.engine.warm`` does that and no more: where kernels are cached, they are compiled then.
+"""
 
 import shutil
 import tempfile
@@ -12,6 +15,7 @@ import pyarrow as pa
 from spillway.engine.exchange import Placing
 from spillway.graph.feeds import SEQ
 from spillway.operators import Count, CountMin, LatestJoin, SlidingAggregate, Words
+from spillway.operators.aggregate import Aggregate, Folded, Mode
 from spillway.operators.operator import Operator
 from spillway.operators.regression import learn, numbered
 from spillway.operators.ripple_join import RippleJoin
@@ -23,6 +27,7 @@ _TUPLES = pa.RecordBatch.from_pydict(
         "line": pa.array(["a b", "a", "c"]),
         "number": pa.array([3, 1, 2]),
         "amount": pa.array([1, 1, 1]),
+        "share": pa.array([0.5, 0.5, 0.5]),
     }
 )
 
@@ -35,14 +40,31 @@ def warm() -> None:
         [
             Words("words"),
             Count("lines", key="line"),
-            Count("numbers", key="number", key_type="int64"),
+            Count("numbers", key="number"),
             CountMin("sketch", key=["line", "number"], value="amount", width=8),
             RippleJoin("join", key="line"),
             SlidingAggregate("sums", key="line", sums={"total": "amount"}, size=2),
             LatestJoin("latest", key="line", value="amount"),
+            _aggregate("updated", mode="update"),
+            _aggregate("complete", mode="complete"),
         ]
     )
     _run_learning()
+
+
+def _aggregate(name: str, *, mode: Mode) -> Aggregate:
+    """A row for each key, folded in every way."""
+    columns = {"line": pa.string(), "number": pa.int64(), "amount": pa.int64(), "share": pa.float64()}
+    return Aggregate(
+        name,
+        key={column: columns[column] for column in ("line", "number")},
+        values={
+            f"{fold}-{column}": Folded(fold=fold, column=column, type=columns[column])
+            for fold in ("add", "greatest")
+            for column in ("amount", "share")
+        },
+        mode=mode,
+    )
 
 
 def warm_for(operators: Sequence[Operator]) -> None:
@@ -64,7 +86,9 @@ def _folder() -> Iterator[Path]:
 
 def _run_operator(operator: Operator, shard: Shard) -> None:
     ports = operator.inputs
-    opened = operator.opened(shard, operator.output_schemas(dict.fromkeys(ports, _TUPLES.schema)))
+    schemas = dict.fromkeys(ports, _TUPLES.schema)
+    resolved = operator.resolved(schemas)
+    opened = resolved.opened(shard, resolved.output_schemas(schemas))
     with shard.lock():
         shard.begin(0)
         opened.begin()
@@ -104,3 +128,7 @@ def _run_primitives(shard: Shard) -> None:
         matrix.set(numbers[:2], numbers[:2], 1)
         shard.settle(seq=0, tuples=3)
         shard.commit()
+
+
+if __name__ == "__main__":
+    warm()

@@ -1,0 +1,81 @@
+"""State is saved when it diverges by more than is allowed just then (seed 002, 3.4 and 3.5).
+
+| while a reader is down | it comes back with | its output then | it costs |
+|---|---|---|---|
+| what is sent to it is kept upstream, as is what was inside | state off by a threshold | off by it, late | one copy |
+
+A tuple is taken to move the state by 1 in its metric, so theta is so many tuples. After k failures of an operator at
+most Θ/2^(k+1) are missing from what it comes back with, and all of that is: the worst case. All failures together cost
+less than theta, however many there are (`invariant`).
+
+**What counts as tainted.** While a state lacks something, what comes of it is marked, as with a checkpoint, and so is
+what operators downstream make of it, until all have settled. But it is off by no more than was allowed. So it is
+counted as `within_bound`, not as tainted, and an operator whose state is within the bound is available. Corrupted
+values are bounded by nothing: where there is silent corruption too, nothing tells the two apart, and everything that is
+marked counts as tainted.
+
+Sources can be read again: items that a receiver may lose are not modelled.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spillway.errors import ModelError
+from spillway.graph.protections import Approximate
+from spillway.model.construction import Building
+from spillway.model.flow import Flow
+from spillway.model.layout import EXACT, Layout, Restart, plain
+from spillway.model.protections.technique import Around, Technique, technique_of
+from spillway.model.zero_or_one import both
+from spillway.san.expressions import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedState(Technique):
+    """Each operator with state comes back with all but `theta_tuples` / 2^(k+1) of it, at its failure k from 0 on."""
+
+    theta_tuples: float
+    catch_up: float | None = None
+    bounded: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.theta_tuples < 2**52:
+            raise ModelError(f"BoundedState: theta_tuples must be 0 or more; got {self.theta_tuples!r}.")
+
+    @property
+    def name(self) -> str:
+        return "approximate"
+
+    def layout(self, flow: Flow) -> Layout:
+        states = {each.name: Restart(state="bounded") if each.stateful else EXACT for each in flow.operators}
+        return plain(flow, restarts=states, keeps=True, catch_up=self.catch_up)
+
+    def places(self, building: Building) -> None:
+        for index, operator in enumerate(building.flow.operators):
+            for at, port in enumerate(operator.ports):
+                if port.stateful:
+                    name = f"{operator.name}.{port.name}"
+                    half = int(self._theta_tokens(building.flow, index, at)) // 2
+                    building.allowed[index, at] = building.net.place(f"{name}.allowed", half)
+                    building.forgotten[index, at] = building.net.place(f"{name}.forgotten")
+
+    def invariant(self, building: Building) -> Number:
+        """No port has forgotten more than its share of theta."""
+        return both(
+            place <= self._theta_tokens(building.flow, index, at) for (index, at), place in building.forgotten.items()
+        )
+
+    def _theta_tokens(self, flow: Flow, index: int, at: int) -> float:
+        """Theta is the operator's; its ports with state share it."""
+        ports = flow.operators[index].ports
+        return self.theta_tuples / sum(port.stateful for port in ports) / ports[at].weight
+
+
+@technique_of.register(Approximate)
+def bounded_state(protection: Approximate, around: Around) -> Technique:
+    if protection.items or protection.unacked:
+        raise ModelError(
+            f"Flow {around.flow.name!r}: what a receiver may lose is not modelled. Ask for {protection.describe()} "
+            f"without items and unacked, as for a source that can be read again."
+        )
+    return BoundedState(theta_tuples=protection.theta, catch_up=around.catch_up)

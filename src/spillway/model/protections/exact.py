@@ -1,0 +1,36 @@
+"""State is saved in every batch, before the batch is committed.
+
+| while a reader is down | it comes back with | its output then | it costs |
+|---|---|---|---|
+| what is sent to it is kept upstream, as is what was inside | its state, exactly | right, and late | one copy |
+
+An operator does the batch in which it crashed again, then it catches up with what came meanwhile (`keeping`). Others go
+on. How much is written to a store is not modelled.
+"""
+
+from dataclasses import dataclass
+
+from spillway.graph.protections import Exact
+from spillway.model.flow import Flow
+from spillway.model.layout import Layout, Redo, exact
+from spillway.model.protections.technique import Around, Technique, technique_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactState(Technique):
+    """Every operator saves its state after every `batch_s` of input and loses nothing."""
+
+    batch_s: float = 1.0
+    catch_up: float | None = None
+
+    @property
+    def name(self) -> str:
+        return "exact"
+
+    def layout(self, flow: Flow) -> Layout:
+        return exact(flow, (), lambda job: Redo(every_s=self.batch_s), catch_up=self.catch_up)
+
+
+@technique_of.register(Exact)
+def exact_state(protection: Exact, around: Around) -> Technique:
+    return ExactState(batch_s=around.batch_s, catch_up=around.catch_up)

@@ -1,0 +1,189 @@
+"""Random queries, each run as ``sw.protect`` runs it and by Spark alone, batch after batch: results must be the same.
+
+What is run here is everything but the stream: what Spark makes of a micro-batch, what is kept between them, what Spark
+makes of that. Batches are rows that are there; after the last, Spark's answer is that of a plain query over all rows.
+Where Spark refuses the rows, as it does when a sum does not fit, ours must too.
+"""
+
+import math
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from spillway.errors import InputError
+from spillway.graph.feeds import SEQ_FIELD
+from spillway.graph.spark_types import spark_schema
+from spillway.operators.aggregate import Aggregate
+from spillway.soak.queries import SCHEMA, VIEW, RandomQuery
+from spillway.spark import session
+from spillway.spark.protecting.taking_apart import Aggregation, taken_apart
+from spillway.state.shard import Shard
+
+_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_TOO_LARGE = ("OVERFLOW", "overflow", "does not fit", "out of range")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What came of one query."""
+
+    groups: int
+    refused: bool  # by both
+    difference: str = ""
+
+
+def compare(query: RandomQuery, spark: Any) -> Compared:
+    """Run a query both ways, to the end of its batches."""
+    wanted = _rows(lambda: _asked(spark, query.plain, [row for batch in query.batches for row in batch]))
+    with tempfile.TemporaryDirectory(prefix="spillway-soak-") as folder:
+        found = _rows(lambda: _ours(query, spark, Path(folder) / "shard"))
+    groups = 0 if wanted is None else len(wanted)
+    if wanted is None or found is None:
+        told = "" if wanted is found else f"Spark {'refused' if wanted is None else 'did not refuse'} it"
+        return Compared(groups=groups, refused=True, difference=told)
+    told = "" if found == wanted else f"Spark has {_first(wanted, found)}, ours {_first(found, wanted)}"
+    return Compared(groups=groups, refused=False, difference=told)
+
+
+def _ours(query: RandomQuery, spark: Any, folder: Path) -> Any:
+    kept: _Kept | None = None
+    for number, batch in enumerate(query.batches):
+        asked = taken_apart(_asked(spark, query.sql, list(batch)))
+        kept = kept or _Kept(asked, folder)
+        kept.add(asked, number, at_once=query.at_once)
+    assert kept is not None
+    return kept.results(spark)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVerdict:
+    """What came of a query, as the soak tells it."""
+
+    history: RandomQuery
+    story: str
+    seconds: float
+    compared: Compared
+
+
+@dataclass(slots=True, kw_only=True)
+class QueryTotals:
+    """What came of some queries."""
+
+    histories: int = 0
+    groups: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    broken: dict[int, str] = field(default_factory=dict)  # by seed: the whole story
+
+    def count(self, verdict: QueryVerdict) -> None:
+        self.histories += 1
+        self.groups += verdict.compared.groups
+        self.ends["refused by both" if verdict.compared.refused else "compared to the end"] += 1
+        if verdict.story:
+            self.broken[verdict.history.seed] = verdict.story
+
+
+class QueryWorld:
+    """A session for small queries; for the length of a ``with``. It is Spark's answer that counts, not its speed: no
+    query is compiled, which takes longer than running it."""
+
+    def __init__(self, spark: Any | None = None) -> None:
+        self._spark = spark
+
+    def __enter__(self) -> Self:
+        self._spark = self._spark or session()
+        self._before = {name: self._spark.conf.get(name, None) for name in _SETTINGS}
+        for name, value in _SETTINGS.items():
+            self._spark.conf.set(name, value)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        assert self._spark is not None
+        for name, value in self._before.items():
+            self._spark.conf.unset(name) if value is None else self._spark.conf.set(name, value)
+
+    def live(self, query: RandomQuery) -> QueryVerdict:
+        """Compare one query."""
+        began_s = time.monotonic()
+        compared = compare(query, self._spark)
+        story = f"{compared.difference}\n{query.sql}" if compared.difference else ""
+        return QueryVerdict(history=query, story=story, seconds=time.monotonic() - began_s, compared=compared)
+
+
+class _Kept:
+    """What is kept of a query between batches."""
+
+    def __init__(self, asked: Aggregation, folder: Path) -> None:
+        self._schema = asked.carried()
+        operator = Aggregate(
+            "groups",
+            key={part.name: part.arrow for part in asked.parts},
+            values=asked.folded({}),
+            mode="complete",
+        )
+        self._shard = Shard(folder, fingerprint=0, tracked=True)
+        entering = pa.schema([SEQ_FIELD, *self._schema])
+        self._operator = operator.opened(self._shard, operator.output_schemas({"in": entering}))
+        self._asked = asked
+        self._entering = entering
+
+    def add(self, asked: Aggregation, batch: int, *, at_once: bool) -> None:
+        """The rows of a batch."""
+        brought = asked.added_up(asked.entering, shards=2, late_us=None, at_once=at_once)
+        rows = brought.toArrow().cast(self._schema).combine_chunks()
+        with self._shard.lock():
+            self._shard.begin(batch)
+            self._operator.begin()
+            for some in rows.to_batches(max_chunksize=7):
+                columns = [pa.array(np.full(some.num_rows, batch)), *some.columns]
+                for _ in self._operator.process("in", pa.RecordBatch.from_arrays(columns, schema=self._entering)):
+                    pass
+            self._out = [one.batch for one in self._operator.finish()]
+            self._shard.settle(seq=batch, tuples=rows.num_rows)
+            self._shard.commit()
+
+    def results(self, spark: Any) -> Any:
+        """All groups, after the last batch."""
+        table = pa.Table.from_batches(self._out, schema=self._operator.schemas["out"]).select(self._schema.names)
+        return self._asked.result(spark.createDataFrame(table, spark_schema(self._schema, "groups")))
+
+
+def _asked(spark: Any, query: str, rows: list[Any]) -> Any:
+    spark.createDataFrame(rows, SCHEMA).coalesce(1).createOrReplaceTempView(VIEW)
+    return spark.sql(query)
+
+
+def _rows(make: Any) -> Counter[Any] | None:
+    """The rows of a DataFrame, each as often as it occurs; None if it was refused."""
+    try:
+        return Counter(_plain(tuple(row)) for row in make().collect())
+    except Exception as error:
+        sparks = isinstance(error, InputError) or type(error).__module__.startswith(("pyspark", "py4j"))
+        if sparks and any(word in str(error) for word in _TOO_LARGE):
+            return None
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """A value that can be compared with ``==``: NaN equals itself, and -0.0 is another zero only where it is a key."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return value
+
+
+def _first(some: Counter[Any], others: Counter[Any]) -> str:
+    return repr(next(iter((some - others).elements()), "nothing else"))[:300]
