@@ -103,7 +103,7 @@ def test_replicas(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.spark
 def test_protect(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--rows-per-batch", "300", "--groups", "500", "--batches", "1", "--settle", "0", "--repetitions", "1"]
+    size = ["--tuples-per-batch", "300", "--groups", "500", "--batches", "1", "--settle", "0", "--repetitions", "1"]
     found = ran(capsys, tmp_path / "protect", "protect", *size)
     assert set(found["ratio"]) == {
         f"{query}protect_over_{system}"

@@ -180,7 +180,7 @@ def test_a_run_says_what_it_keeps_and_resumed_that_it_had_finished(
     assert "Its state stays in memory, " in told
     assert main(command) == 0
     told = capsys.readouterr().out
-    assert "wordcount: nothing new to read; this run had finished at batch 1." in told
+    assert "wordcount: nothing left to read: the run in " in told
     assert "keeps state" not in told
     assert main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

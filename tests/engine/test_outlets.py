@@ -54,5 +54,5 @@ KINDS = [kind for kind in vars(sinks).values() if isinstance(kind, type) and kin
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_of_the_product_is_known(kind: type[Sink]) -> None:
-    given: dict[type[Sink], tuple[Any, ...]] = {sw.Parquet: ("out",), sw.ForEachBatch: (print,)}
+    given: dict[type[Sink], tuple[Any, ...]] = {sw.Parquet: ("out",), sw.ForEachBatch: (print,), sinks.Frames: (print,)}
     Outlets(build(kind(*given.get(kind, ()))).checked())

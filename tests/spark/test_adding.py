@@ -94,9 +94,13 @@ def state_of(run: Any, graph: sw.Graph) -> list[Any]:
     return found
 
 
-def told_by(run: Any) -> list[Any]:
-    rows = [(row.operator, row.shard, row.batch, row.tuples, row.divergence, row.backup) for row in run.records()]
-    return sorted(rows)
+def told_by(run: Any, graph: sw.Graph) -> list[Any]:
+    """What the records say of each batch; in which one a thread has made a backup durable is chance, so that is not."""
+    behind = {name for name, node in graph.checked().operators.items() if isinstance(node.protect, sw.Checkpoint)}
+    return sorted(
+        (row.operator, row.shard, row.batch, row.tuples, row.divergence, row.operator not in behind and row.backup)
+        for row in run.records()
+    )
 
 
 @pytest.mark.parametrize("build", [count, total, sketch])
@@ -110,13 +114,13 @@ def test_nothing_is_different(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
         with run(graph, spark, backups=tmp_path / f"backups-{added_up}", trigger=trigger) as ours:
             ours.wait()
             results = {name: in_order(ours.result(name)) for name in graph.checked().exits}
-            found.append((results, state_of(ours, graph), told_by(ours)))
+            found.append((results, state_of(ours, graph), told_by(ours, graph)))
             assert ours.added_up == added_up
     traced = build(feed_of([batch.sort_by("seq") for batch in batches]))
     with sw.LocalRun(traced, backups=str(tmp_path / "backups")) as local:
         local.run()
         results = {name: in_order(local.result(name)) for name in traced.checked().exits}
-        found.append((results, state_of(local, traced), told_by(local)))
+        found.append((results, state_of(local, traced), told_by(local, traced)))
     assert found[0] == found[1] == found[2]
 
 
@@ -165,7 +169,7 @@ def test_what_cannot_be_added_up(spark: Any, tmp_path: Path, monkeypatch: pytest
         with run(graph, spark, backups=tmp_path / name, trigger={"availableNow": True}) as ours:
             try:
                 ours.wait()
-                outcomes.append((state_of(ours, graph), told_by(ours)))
+                outcomes.append((state_of(ours, graph), told_by(ours, graph)))
             except InputError as error:
                 outcomes.append(str(error))
             assert ours.added_up == 0

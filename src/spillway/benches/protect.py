@@ -47,7 +47,7 @@ class Protect(Bench):
     NAME: ClassVar[str] = "protect"
     MEANING: ClassVar[str] = "a PySpark aggregation under sw.protect, against Spark's own state stores"
 
-    rows_per_batch: int = option(1_000_000, "rows in a batch")
+    tuples_per_batch: int = option(1_000_000, "tuples in a batch")
     groups: int = option(2_000_000, "how many different groups there are")
     settle: int = option(2, "batches after that which brings the last group that are not measured", least=0)
     batches: int = option(4, "measured batches a turn")
@@ -59,7 +59,7 @@ class Protect(Bench):
     @property
     def fill(self) -> int:
         """How many batches bring every group once."""
-        return -(-self.groups // self.rows_per_batch)
+        return -(-self.groups // self.tuples_per_batch)
 
     def measure(self, notes: Notes, tell: Tell) -> dict[str, Any]:
         systems = [name for name in SYSTEMS if name in self.systems]
@@ -77,7 +77,7 @@ class Protect(Bench):
                     for name in systems[first:] + systems[:first]:
                         batches_s = self._turn(query, name, spark, work)
                         notes.add_all(f"{query} {name}", "batch_s", batches_s, turn=turn)
-                        speed = self.rows_per_batch / median(batches_s) / 1e6
+                        speed = self.tuples_per_batch / median(batches_s) / 1e6
                         tell(f"{query}, repetition {turn + 1}, {name}: {speed:.2f} M rows/s")
                 shutil.rmtree(work / query)
         finally:
@@ -91,7 +91,7 @@ class Protect(Bench):
             subjects = {name: f"{query} {name}" for name in SYSTEMS if f"{query} {name}" in records.subjects("batch_s")}
             turns = {name: records.turns(subject, "batch_s") for name, subject in subjects.items()}
             for subject in subjects.values():
-                rows = records.settings["rows_per_batch"]
+                rows = records.settings["tuples_per_batch"]
                 found["rows_per_s"][subject.replace(" ", "_")] = rows / median(records.values(subject, "batch_s"))
             for name, of_system in turns.items():
                 if "protect" in turns and name != "protect":
@@ -99,7 +99,7 @@ class Protect(Bench):
                     of = f"{'' if query == 'groups' else 'windows_'}protect_over_{name}"
                     found["ratio"][of] = median(ratios)
                     found["ratio_interval"][of] = median_interval(ratios)
-        given = ("rows_per_batch", "groups", "batches", "repetitions")
+        given = ("tuples_per_batch", "groups", "batches", "repetitions")
         return {**{name: records.settings[name] for name in given}, **found}
 
     def _turn(self, query: str, name: str, spark: Any, work: Path) -> list[float]:
@@ -120,7 +120,7 @@ def _write(bench: Protect, query: str, folder: Path) -> None:
     folder.mkdir()
     random = generator(bench.seed, "bench", "protect", query)
     arrivals = random.permutation(bench.groups)
-    each = bench.rows_per_batch
+    each = bench.tuples_per_batch
     for file in range(bench.fill + bench.settle + bench.batches):
         chosen = arrivals[file * each : (file + 1) * each]
         if file >= bench.fill:

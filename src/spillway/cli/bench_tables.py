@@ -332,7 +332,7 @@ def _simulated_hosts(found: dict[str, Any]) -> Iterator[Told | str]:
 
 def _protect(found: dict[str, Any]) -> Iterator[Told | str]:
     yield Told(
-        f"groupBy(...).agg(count, sum, max): {found['rows_per_batch']:,} rows a batch, {found['groups']:,} groups",
+        f"groupBy(...).agg(count, sum, max): {found['tuples_per_batch']:,} rows a batch, {found['groups']:,} groups",
         ["query and system", "M rows/s"],
         [[name.replace("_", " ", 1), f"{per_s / 1e6:.2f}"] for name, per_s in found["rows_per_s"].items()],
     )

@@ -148,11 +148,14 @@ def _timed_graph(graph: Graph, meters: dict[str, Meter]) -> Graph:
 
 
 def _timed(operator: Operator, meter: Meter) -> Operator:
-    """A copy whose opened copies time their calls."""
+    """A copy whose opened copies time their calls, and so does what it is resolved to."""
     timed = copy.copy(operator)
 
+    def resolved(inputs: Any) -> Operator:
+        return _timed(operator.resolved(inputs), meter)
+
     def opened(*arguments: Any, **named: Any) -> Operator:
-        bound = type(operator).opened(timed, *arguments, **named)
+        bound = operator.opened(*arguments, **named)
         process, finish, end_window = bound.process, bound.finish, bound.end_window
 
         def timed_process(port: str, batch: Any) -> Iterator[Out]:
@@ -166,6 +169,7 @@ def _timed(operator: Operator, meter: Meter) -> Operator:
         vars(bound)["end_window"] = lambda window: _metered(lambda: end_window(window), meter, None)
         return bound
 
+    vars(timed)["resolved"] = resolved
     vars(timed)["opened"] = opened
     return timed
 
