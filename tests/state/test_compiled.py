@@ -172,6 +172,32 @@ def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
     assert answers() == (THEN, set())
 
 
+KEPT = """
+from sample.called import kernel
+from spillway.state.compiled import is_kept
+print(is_kept(kernel), kernel(1), is_kept(kernel))
+"""
+KERNEL = """
+from spillway.state.compiled import compiled
+
+@compiled
+def kernel(x):
+    return x + 1
+"""
+
+
+@pytest.mark.slow
+def test_whether_code_is_kept_is_known_before_it_is_asked_for(tmp_path: Path) -> None:
+    package = tmp_path / "sample"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "called.py").write_text(KERNEL)
+    assert run(KEPT, tmp_path, SOURCE).split() == ["False", "2", "True"]
+    assert run(KEPT, tmp_path, SOURCE).split() == ["True", "2", "True"]
+    (package / "called.py").write_text(KERNEL.replace("x + 1", "x + 2"))
+    assert run(KEPT, tmp_path, SOURCE).split() == ["False", "3", "True"]
+
+
 HASH = """
 import numpy as np
 from spillway.operators.sketch import _columns

@@ -98,10 +98,11 @@ def _cores() -> Finding:
 
 
 def _kernel_cache() -> Finding:
-    place = os.environ.get("NUMBA_CACHE_DIR", "")
-    if place:
-        return Finding("Compiled kernels", True, f"cached in {place}")
-    return Finding("Compiled kernels", True, "cached beside the sources, where that is writable")
+    from spillway.engine.warm import is_warm
+
+    place = os.environ.get("NUMBA_CACHE_DIR", "") or "beside the sources, where that is writable"
+    there = "there" if is_warm() else "not there yet: the first batch waits for them, a minute or so"
+    return Finding("Compiled kernels", True, f"{there}; kept {f'in {place}' if os.sep in place else place}")
 
 
 def _own_sessions(named: Path | None) -> list[Finding]:

@@ -20,6 +20,7 @@ from spillway.operators.operator import Operator
 from spillway.operators.regression import learn, numbered
 from spillway.operators.ripple_join import RippleJoin
 from spillway.state import HashTable, KeySet, Matrix, Shard, Vector, ordering
+from spillway.state.compiled import is_kept
 
 _TUPLES = pa.RecordBatch.from_pydict(
     {
@@ -50,6 +51,11 @@ def warm() -> None:
         ]
     )
     _run_learning()
+
+
+def is_warm() -> bool:
+    """Whether ``warm`` finds all it needs compiled: what it does last was done here before."""
+    return is_kept(learn)
 
 
 def _aggregate(name: str, *, mode: Mode) -> Aggregate:

@@ -1,5 +1,6 @@
 """A graph running on Spark."""
 
+import logging
 import threading
 import uuid
 import weakref
@@ -25,6 +26,7 @@ from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
 from spillway.engine.owner_table import table_folder
 from spillway.engine.resuming import check_resumable
+from spillway.engine.warm import is_warm
 from spillway.errors import BackupError, RunError, SpillwayError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
@@ -55,6 +57,7 @@ from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Looking, RunContext, portable
 from spillway.state.folders import wipe
 
+_LOG = logging.getLogger(__name__)
 _PROGRESS_MAX = 100_000
 
 
@@ -84,6 +87,8 @@ class Run:
         self._sinks = SparkSinks(self._graph, self._outlets)
         self._backups = backups
         self._spark = spark
+        if not is_warm():
+            _LOG.warning("Kernels are compiled for this machine, once: the first batch waits for that, a minute or so.")
         mend_daemons(spark)
         self._observe = observe
         self._directory: RunDirectory | None = None

@@ -44,6 +44,11 @@ def compiled_with(function: Function, **options: Any) -> Function:
     return kernel  # type: ignore[no-any-return]
 
 
+def is_kept(kernel: Any) -> bool:
+    """Whether code of a kernel, as it is now, is on disk; compiling it takes seconds, loading it does not."""
+    return not isinstance(kernel, Dispatcher) or kernel._cache.is_kept()  # type: ignore[attr-defined]
+
+
 class _StampedCache(FunctionCache):
     """Numba's cache of one kernel on disk, under a stamp of all that is compiled into it."""
 
@@ -58,6 +63,10 @@ class _StampedCache(FunctionCache):
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         arguments, _ = sigutils.normalize_signature(sig)  # type: ignore[no-untyped-call]
         return (*super()._index_key(sig, codegen), tuple(map(_fields, arguments)))  # type: ignore[no-untyped-call]
+
+    def is_kept(self) -> bool:
+        self._cache_file._source_stamp = self._stamp
+        return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]
 
     @cached_property
     def _stamp(self) -> str:
