@@ -136,8 +136,8 @@ class Work(NamedTuple):
     rates: Any  # float64 (timed,): of exponential activities whose rate follows the marking
     heap: Any  # int64 (timed,): see `heap`
     position: Any  # int64 (timed,)
-    ready: Any  # int64 (instants,): enabled instantaneous activities, in no order
-    ready_position: Any  # int64 (activities,): where in `ready`
+    ready: Any  # int64 (instants,): enabled instantaneous activities, ascending
+    is_ready: Any  # bool (activities,): whether in `ready`
     touched: Any  # int64 (timed,): timed activities to look at in the next stable marking, ascending
     is_touched: Any  # bool (timed,)
     seen: Any  # int64 (entries of lists,): last markings of watched places, beside their entries
@@ -159,7 +159,7 @@ def workspace(tables: Tables) -> Work:
         heap=np.zeros(timed, np.int64),
         position=np.full(timed, -1, np.int64),
         ready=np.zeros(count - timed, np.int64),
-        ready_position=np.full(count, -1, np.int64),
+        is_ready=np.zeros(count, np.bool_),
         touched=np.zeros(timed, np.int64),
         is_touched=np.zeros(timed, np.bool_),
         seen=np.zeros(len(tables.lists), np.int64),
