@@ -145,16 +145,21 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
                 trace_times[events] = now
                 trace_cases[events] = case
             events += 1
+            for i in range(cases[case, t.DISABLES], cases[case, t.DISABLES_END]):
+                activity = lists[i]
+                if is_ready[activity] and not enabled(
+                    activities, bounds, pairs, lists, code, numbers, activity, marking, stack
+                ):
+                    ready_count = struck(ready, is_ready, ready_count, activity)
             for i in range(cases[case, t.INSTANTS], cases[case, t.INSTANTS_END]):
                 activity = wakes[i, 0]
-                tokens = marking[wakes[i, 1]]
-                can = wakes[i, 2] <= tokens <= wakes[i, 3] and enabled(
-                    activities, bounds, pairs, lists, code, numbers, activity, marking, stack
-                )
-                if can and not is_ready[activity]:
-                    ready_count = enlisted(ready, is_ready, ready_count, activity)
-                elif not can and is_ready[activity]:
-                    ready_count = struck(ready, is_ready, ready_count, activity)
+                was = is_ready[activity]
+                if was or wakes[i, 2] <= marking[wakes[i, 1]] <= wakes[i, 3]:
+                    can = enabled(activities, bounds, pairs, lists, code, numbers, activity, marking, stack)
+                    if can and not was:
+                        ready_count = enlisted(ready, is_ready, ready_count, activity)
+                    elif was and not can:
+                        ready_count = struck(ready, is_ready, ready_count, activity)
             for i in range(cases[case, t.TIMED], cases[case, t.TIMED_END]):
                 activity = lists[i]
                 if not is_touched[activity]:

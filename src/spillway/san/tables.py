@@ -39,8 +39,10 @@ ACTIVITY_COLUMNS = 18
     CHANCE,  # the program of its probability, or NONE where all are fixed
     ACTIONS,
     ACTIONS_END,
-    INSTANTS,  # rows of `wakes`: instantaneous activities that read what it writes
+    INSTANTS,  # rows of `wakes`: instantaneous activities that it may enable
     INSTANTS_END,
+    DISABLES,  # entries of `lists`: those that it may disable, and not enable
+    DISABLES_END,
     TIMED,  # entries of `lists`: timed ones, in ascending order
     TIMED_END,
     MEASURES,  # entries of `lists`: measures
@@ -53,8 +55,8 @@ ACTIVITY_COLUMNS = 18
     REFRESHES_END,
     KEPT,  # 1 if its own probability is kept, and computed anew only when what it reads has changed
     SURE,  # 1 if measures, derived places and kept probabilities must be looked at whatever its actions come to
-) = range(18)
-CASE_COLUMNS = 18
+) = range(20)
+CASE_COLUMNS = 20
 
 # bounds: place, least, most.
 # pairs: place, place, the most they may hold together.
