@@ -7,9 +7,11 @@ import pytest
 from tests.engine.test_stream_log import SCHEMA, seqs, table
 
 from spillway.engine import log_files
+from spillway.engine.log_copies import Copies
 from spillway.engine.log_files import LogPlace
+from spillway.engine.log_view import LogView
 from spillway.engine.seat import Seat
-from spillway.engine.stream_log import LogView, LogWriter
+from spillway.engine.stream_log import LogWriter
 from spillway.errors import CorruptedError, StateError
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
 from spillway.protocols.seating import Seated
@@ -107,6 +109,21 @@ def test_either_copy_is_read_in_all_its_parts(tmp_path: Path, monkeypatch: pytes
     assert view.held().ended == 2
 
 
+def test_a_copy_that_is_damaged_is_made_up_for_by_the_other(tmp_path: Path) -> None:
+    (first, second), view = copies(tmp_path), reading(tmp_path, either=True)
+    for writer in (first, second):
+        writer.append(0, table(1, 2))
+    (path,) = (tmp_path / "a.out~0").glob("batch-*.arrow")
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert seqs(view, 0) == [1, 2]
+    path.unlink()
+    assert seqs(view, 0) == [1, 2]
+    (path,) = (tmp_path / "a.out~1").glob("batch-*.arrow")
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(StateError, match=r"Batch 0 in stream log .* is damaged"):
+        view.read(0)
+
+
 def test_who_takes_over_freely_does_not_send_what_it_has(tmp_path: Path) -> None:
     (first, _), view = copies(tmp_path), reading(tmp_path)
     claim(seat(tmp_path), 0, "p-0")
@@ -130,3 +147,21 @@ def test_copies_that_are_compared_must_be_the_same(tmp_path: Path) -> None:
     trusting = copies(tmp_path / "trusting")
     for number, writer in enumerate(trusting):
         writer.append(0, table(number))
+
+
+def test_a_batch_that_is_written_again_is_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is killed behind a write has not looked at the other copy, and perhaps has noted nothing."""
+    first, second = copies(tmp_path, compared=True)
+    first.append(0, table(1))
+    for step in ("note", "compare"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Copies, step, _killed)
+            with pytest.raises(KeyboardInterrupt):
+                second.append(0, table(2))
+        with pytest.raises(CorruptedError, match="Batch 0 "):
+            second.append(0, table(2))
+        second.wipe()
+
+
+def _killed(*given: Any, **named: Any) -> None:
+    raise KeyboardInterrupt

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from spillway.engine.log_files import LogPlace
 from spillway.engine.log_mail import KEPT_MAX
+from spillway.engine.log_view import LogView
 from spillway.engine.ordering import in_order, same
-from spillway.engine.stream_log import LogView, LogWriter
+from spillway.engine.stream_log import LogWriter
 from spillway.errors import RunError, StateError, StateMemoryError
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
 from spillway.protocols import Request

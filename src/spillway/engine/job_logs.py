@@ -20,7 +20,8 @@ import pyarrow as pa
 from spillway.engine.feedback import Mailbox
 from spillway.engine.inputs import read_in_step
 from spillway.engine.log_files import LogPlace
-from spillway.engine.stream_log import BYTES_MAX, Appended, LogView, LogWriter
+from spillway.engine.log_view import LogView
+from spillway.engine.stream_log import BYTES_MAX, Appended, LogWriter
 from spillway.errors import LogLostError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import Piece
