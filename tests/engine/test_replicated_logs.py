@@ -13,6 +13,8 @@ from spillway.engine.log_view import LogView
 from spillway.engine.seat import Seat
 from spillway.engine.stream_log import LogWriter
 from spillway.errors import CorruptedError, StateError
+from spillway.files.durable import create_whole
+from spillway.files.folders import LocalFolder
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
 from spillway.protocols.seating import Seated
 
@@ -73,6 +75,47 @@ def test_an_epoch_is_claimed_once_and_old_ones_go(tmp_path: Path) -> None:
     assert not claim(found, 3, "p-0"), "it is gone, and over all the same"
     assert (found.newest().epoch, found.newest().replica) == (39, "p-1")
     assert len([path for path in (tmp_path / ".seat-p").iterdir() if path.name.startswith("epoch")]) == 16
+
+
+def test_whoever_was_so_slow_that_its_epoch_has_come_and_gone_does_not_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = seat(tmp_path)
+    claim(found, 0, "p-0")
+
+    def late(path: Path, data: bytes) -> None:
+        monkeypatch.undo()
+        for epoch in range(1, 40):
+            claim(found, epoch, "p-1")
+        create_whole(path, data)
+
+    monkeypatch.setattr("spillway.engine.seat.create_whole", late)
+    assert not claim(found, 1, "p-0")
+    assert (found.newest().epoch, found.newest().replica) == (39, "p-1")
+
+
+def test_whoever_was_slow_to_read_what_it_listed_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = seat(tmp_path)
+    claim(found, 0, "p-0")
+
+    def late(folder: LocalFolder, name: str) -> bytes:
+        monkeypatch.undo()
+        for epoch in range(1, 40):
+            claim(found, epoch, "p-1")
+        return folder.read(name)
+
+    monkeypatch.setattr(LocalFolder, "read", late)
+    assert found.newest().epoch == 39
+
+
+def test_a_damaged_seat_is_told_and_no_older_entry_taken_for_it(tmp_path: Path) -> None:
+    found = seat(tmp_path)
+    claim(found, 0, "p-0")
+    claim(found, 1, "p-1")
+    path = tmp_path / ".seat-p" / "epoch-00000001.json"
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(StateError, match=r"epoch-00000001.json is damaged: .* Stop all drivers"):
+        found.newest()
 
 
 def test_what_the_active_one_has_lost_is_waited_for_if_another_has_it(tmp_path: Path) -> None:
