@@ -1,8 +1,9 @@
 """Groups of replicas on the local runtime: whoever dies, readers get what an undisturbed run puts out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,9 @@ from tests.local.test_jobs import PIECES, as_one, feed, results
 from tests.local.test_losses import Average, Highest
 
 import spillway as sw
-from spillway.errors import CorruptedError, GraphError, StateError
+from spillway.engine.memory_stream import Message, messages
+from spillway.errors import BackupError, CorruptedError, GraphError, StateError
+from spillway.files.folders import Folder
 from spillway.graph.graph import Graph
 from spillway.local.jobs import LocalJobs
 from spillway.seeds import generator
@@ -171,6 +174,54 @@ def test_from_a_peer_a_replica_goes_on_where_that_one_is(tmp_path: Path) -> None
         jobs.run()
         assert results(jobs, from_peers()) == as_one(from_peers)
         assert active(jobs, "match") == "match-1"
+
+
+def test_a_peer_that_cannot_be_copied_just_then_is_told_and_leaves_all_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(from_peers(), tmp_path) as jobs:
+        jobs.step()
+        jobs.stop("match-1")
+        jobs.wipe("match-1")
+        for _ in range(3):
+            jobs.step()
+        (shard,) = (tmp_path / "state" / "match-0").glob("**/0000")
+        (shard / "odd").mkdir()
+        with pytest.raises(StateError, match=r"Replica 'match-0' has memory that cannot be copied \(.*'odd'"):
+            jobs.restart("match-1")
+        (shard / "odd").rmdir()
+
+        def lost(folder: Path, **options: Any) -> Iterator[Message]:
+            monkeypatch.undo()
+            yield from list(messages(folder, **options))[:1]
+            raise FileNotFoundError(folder)  # as whoever loses it meanwhile
+
+        monkeypatch.setattr("spillway.engine.restarting.messages", lost)
+        with pytest.raises(StateError, match="Replica 'match-0' lost memory while that was copied"):
+            jobs.turn("match-1")
+        assert not [*(tmp_path / "state").glob("**/.part-from-peer")]
+        jobs.run()
+        assert results(jobs, from_peers()) == as_one(from_peers)
+        assert [one.peer for one in jobs.rejoined()] == ["match-0"]
+
+
+def test_backups_of_before_that_cannot_be_removed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = line(group=sw.Group(restart="peer"))
+    with opened(graph, tmp_path) as jobs:
+        jobs.step()
+        jobs.stop("match-1")
+        for _ in range(3):
+            jobs.step()
+
+        def failing(*where: str) -> Folder:
+            monkeypatch.undo()
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr("spillway.engine.restarting.open_folder", failing)
+        with pytest.raises(BackupError, match=r"backups of before, in .*, cannot be removed \(Permission denied\)"):
+            jobs.restart("match-1")
+        jobs.run()
+        assert results(jobs, graph) == as_one(line)
 
 
 def test_who_lost_its_memory_waits_for_a_peer_to_come_further(tmp_path: Path) -> None:

@@ -161,9 +161,12 @@ class LogWriter:
             try:
                 kept = other.kept(min(said.values()), batch + 1)
                 break
-            except FileNotFoundError:  # readers have got it meanwhile
+            except FileNotFoundError as error:  # readers have got it meanwhile
                 if attempt == _ATTEMPTS - 1:
-                    raise
+                    raise StateError(
+                        f"Stream log {other._log.path} cannot be copied: what is in it goes before it is read. It is "
+                        f"tried again; if that goes on for long, the log is being lost."
+                    ) from error
         first = min((file.numbers[0] for file in self._log.files.named(kept)), default=batch + 1)
         own = self._log.held() if self._log.begun() else Held(batches=())
         if own.next >= first:  # the other may have lost what readers can still have from here
