@@ -262,6 +262,32 @@ def test_one_that_stays_away_is_let_go_and_returns_by_its_peer(graph: Callable[[
         assert results(jobs, graph()) == as_one(graph)
 
 
+def test_one_that_comes_back_is_not_let_go_again_while_it_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(fed(), tmp_path, log_bytes_max=1) as jobs:
+        for _ in range(2):
+            jobs.step()
+        died = "match-1" if active(jobs, "match") == "match-0" else "match-0"
+        jobs.stop(died)
+        while not jobs.let_go():
+            jobs.step()
+        jobs.turn("fed")
+
+        def slowly(folder: Path, **options: Any) -> Iterator[Message]:
+            for _ in range(30):  # three times as long as one is waited for that is not there
+                jobs._looks.advance(jobs._look_s)
+                jobs._replicas[active(jobs, "match")].look(committed=-1, working=True)
+                jobs._letting_go["fed"].look()
+            return messages(folder, **options)
+
+        monkeypatch.setattr("spillway.engine.restarting.messages", slowly)
+        jobs.restart(died)
+        assert [one.replica for one in jobs.rejoined()] == [one.replica for one in jobs.let_go()] == [died]
+        jobs.run()
+        assert results(jobs, fed()) == as_one(fed)
+
+
 def test_after_a_declared_time_one_is_let_go_though_nobody_waits_and_the_last_one_never_is(tmp_path: Path) -> None:
     graph = fed(sw.Group(away_max=timedelta(seconds=2)))
     with opened(graph, tmp_path) as jobs:

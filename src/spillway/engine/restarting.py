@@ -104,6 +104,8 @@ class Home:
 def begin(member: Member, own: Home, peers: Mapping[str, Home], *, seat: Seat, hopeful: bool, clock: Clock) -> Begun:
     """Have a replica be where it is to go on, if it can; one that was let go returns by that."""
     seated = seat.newest()
+    if own.name in seated.missing:
+        own.logs.be_there()  # a copy may take longer than one that is not there is waited for
     if own.name in seated.away and not seat.add(seated.returns(own.name)):
         return Begun()  # somebody else has added something: next time
     present = {name: peer for name, peer in peers.items() if name not in seated.missing}
