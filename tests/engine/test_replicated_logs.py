@@ -11,7 +11,7 @@ from spillway.engine.log_copies import Copies
 from spillway.engine.log_files import LogPlace
 from spillway.engine.log_view import LogView
 from spillway.engine.seat import Seat
-from spillway.engine.stream_log import LogWriter
+from spillway.engine.stream_log import LogWriter, Unsent
 from spillway.errors import CorruptedError, StateError
 from spillway.files.durable import create_whole
 from spillway.files.folders import LocalFolder
@@ -173,10 +173,23 @@ def test_who_takes_over_freely_does_not_send_what_it_has(tmp_path: Path) -> None
     for batch in range(3):
         first.append(batch, table(batch, batch + 10))
     view.acknowledge(1)
-    assert first.drop_unread() == 4
-    assert first.drop_unread() == 0, "it is noted already"
+    assert first.drop_unread(2) == Unsent(tuples=4)
+    assert first.drop_unread(2) == Unsent(), "it is noted already"
     first.append(3, table(3))
     assert [seqs(view, batch) for batch in (1, 2, 3)] == [[], [], [3]]
+
+
+def test_what_is_gone_with_a_log_is_not_waited_for_either(tmp_path: Path) -> None:
+    (first, _), view = copies(tmp_path), reading(tmp_path)
+    claim(seat(tmp_path), 0, "p-0")
+    view.acknowledge(1)
+    first.mail.drop("r", 2, 5)
+    assert first.drop_unread(4) == Unsent(gone_batches=3), "2 was noted with what it had"
+    first.append(5, table(5))
+    assert first.drop_unread(4) == Unsent(tuples=1)
+    first.append(6, table(6))
+    assert [seqs(view, batch) for batch in range(1, 7)] == [[], [], [], [], [], [6]]
+    assert [(one.first, one.last, one.tuples) for one in first.mail.dropped("r")] == [(1, 5, 6)]
 
 
 def test_copies_that_are_compared_must_be_the_same(tmp_path: Path) -> None:

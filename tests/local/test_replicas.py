@@ -349,6 +349,21 @@ def test_from_nothing_a_replica_goes_on_behind_the_others_with_empty_state(tmp_p
         jobs.run()
 
 
+def test_free_running_a_log_that_is_lost_under_the_active_one_is_not_waited_for(tmp_path: Path) -> None:
+    graph = line(group=FREE)
+    with opened(graph, tmp_path) as jobs:
+        for _ in range(3):
+            jobs.turn("match-0")
+            jobs.turn("match-1")
+        one = active(jobs, "match")
+        for writer in jobs.logs(one).writers.values():
+            writer.wipe()
+        jobs.run()
+        (told,) = jobs.logs(one).troubles
+        assert told == "Up to 3 batches of stream counts.out are gone with memory, and not sent."
+        assert 0 < jobs.result("also").num_rows < as_one(line)["also"].num_rows
+
+
 def test_if_no_replica_has_what_a_reader_needs_it_is_told(tmp_path: Path) -> None:
     with opened(line(), tmp_path) as jobs:
         for _ in range(4):
@@ -360,6 +375,28 @@ def test_if_no_replica_has_what_a_reader_needs_it_is_told(tmp_path: Path) -> Non
             jobs.turn(replica)
         with pytest.raises(StateError, match=r"Batch 0 of stream counts.out is gone"):
             jobs.run()
+
+
+def test_free_running_a_group_goes_on_though_all_memory_is_lost_and_what_nobody_has_is_lost(tmp_path: Path) -> None:
+    """As System S does: readers get what is put out from then on, and do not wait for what is gone."""
+    graph = line(group=FREE)
+    with opened(graph, tmp_path) as jobs:
+        for _ in range(4):
+            jobs.turn("match-0")
+            jobs.turn("match-1")
+        for replica in ("match-0", "match-1"):
+            jobs.wipe(replica)
+            jobs.restart(replica)
+        for _ in range(30):  # before they put out more: one of them is to be active again
+            jobs._looks.advance(jobs._look_s)
+            for replica in ("match-0", "match-1"):
+                jobs._replicas[replica].look(committed=3, working=True)
+        jobs.run()
+        again = next(one for one in jobs.failovers() if one.before)
+        assert again.gone_batches == 4 and "batches are gone with memory" in again.told()
+        got, wanted = results(jobs, graph)["also"], as_one(line)["also"]
+        assert 0 < got.num_rows < wanted.num_rows
+        assert got.to_pylist() == wanted.to_pylist()[-got.num_rows :]
 
 
 @pytest.mark.parametrize("seed", range(6))

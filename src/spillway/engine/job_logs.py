@@ -264,8 +264,11 @@ class JobLogs:
 
     def _tell(self, writer: LogWriter, batch: int, appended: Appended) -> None:
         if appended.differs:
-            self.troubles.append(
+            self.tell(
                 f"Batch {batch} was run again after memory was lost and put out other tuples on {writer.stream}; those "
                 f"of before stay, since they may have been read."
             )
-            del self.troubles[:-TROUBLES_MAX]
+
+    def tell(self, trouble: str) -> None:
+        """Have a sentence among the troubles."""
+        self.troubles = [*self.troubles, trouble][-TROUBLES_MAX:]

@@ -83,10 +83,24 @@ class LogMail:
     def drop(self, reader: str, batch: int, tuples: int) -> None:
         """Writer: a batch that a reader does not get; once, though it may be noted, and the process then die."""
         before = self.dropped(reader)
-        if any(one.first <= batch <= one.last for one in before):
-            return
+        if not any(one.first <= batch <= one.last for one in before):
+            self._drop(reader, [*before, Dropped(first=batch, last=batch, tuples=tuples)])
+
+    def drop_gone(self, reader: str, start: int, end: int) -> int:
+        """Writer: batches from one up to another are gone, and nobody knows what they had; how many were not noted."""
+        before = self.dropped(reader)
+        gone: list[Dropped] = []
+        for one in [*before, Dropped(first=end, last=end, tuples=0)]:
+            if start < min(one.first, end):
+                gone.append(Dropped(first=start, last=min(one.first, end) - 1, tuples=0))
+            start = max(start, one.last + 1)
+        if gone:
+            self._drop(reader, [*before, *gone])
+        return sum(one.last - one.first + 1 for one in gone)
+
+    def _drop(self, reader: str, stretches: Sequence[Dropped]) -> None:
         found: list[Dropped] = []
-        for one in sorted([*before, Dropped(first=batch, last=batch, tuples=tuples)], key=lambda one: one.first):
+        for one in sorted(stretches, key=lambda one: one.first):
             if found and found[-1].last == one.first - 1:
                 found[-1] = found[-1].with_next(one)
             else:

@@ -56,8 +56,8 @@ class LogView:
             return True
         if batch < held.first:
             if not self.mail.was_dropped(self.input.reader, batch):
-                if any(_held(log).first <= batch for log in self._logs):
-                    return False  # a replica that came back without memory lacks it; another has it, or will have
+                if self.input.free or any(_held(log).first <= batch for log in self._logs):
+                    return False  # a replica that came back without memory lacks it; another has it, or will say so
                 raise self._gone(batch, held)
             return True  # for this reader it is empty, so it was not kept
         return batch < held.next or (held.ended is not None and batch >= held.ended)

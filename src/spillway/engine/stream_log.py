@@ -60,6 +60,17 @@ class Appended:
     dropped: tuple[str, ...] = ()  # readers that were down, and will not get it
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """What readers are not sent."""
+
+    tuples: int = 0
+    gone_batches: int = 0  # at most: they went with the log, and what readers had said of it may have, too
+
+    def __add__(self, other: "Unsent") -> "Unsent":
+        return Unsent(tuples=self.tuples + other.tuples, gone_batches=max(self.gone_batches, other.gone_batches))
+
+
 class LogWriter:
     """The end of a log at which one job writes."""
 
@@ -184,17 +195,24 @@ class LogWriter:
             self.trim()
             return self.waiting_bytes() < self.bytes_max
 
-    def drop_unread(self) -> int:
-        """Do without sending what is in the log to readers that have not acknowledged it; how many tuples that are."""
-        dropped = 0
+    def drop_unread(self, committed: int) -> Unsent:
+        """Do without sending what was put out, up to a batch, to readers that have not acknowledged it."""
+        gone, tuples = self.drop_gone(committed), 0
         with self._memory():
             for reader in self.readers:
                 acknowledged = self.mail.acknowledged(reader)
                 for one in self._log.held().batches:
                     if one.batch >= acknowledged and not self.mail.was_dropped(reader, one.batch):
                         self.mail.drop(reader, one.batch, one.tuples)
-                        dropped += one.tuples
-        return dropped
+                        tuples += one.tuples
+        return Unsent(tuples=tuples, gone_batches=gone)
+
+    def drop_gone(self, committed: int) -> int:
+        """Do without sending what was put out, up to a batch, and is not in the log; how many batches that are."""
+        with self._memory():
+            batches = self._log.held().batches
+            there = batches[0].batch if batches else committed + 1
+            return max(self.mail.drop_gone(of, self.mail.acknowledged(of), there) for of in self.readers)
 
     def acknowledged(self) -> int:
         """How many batches all readers will never ask for again."""
