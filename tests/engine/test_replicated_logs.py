@@ -15,6 +15,7 @@ from spillway.engine.stream_log import LogWriter, Unsent
 from spillway.errors import CorruptedError, StateError
 from spillway.files.durable import create_whole
 from spillway.files.folders import LocalFolder
+from spillway.graph.replicas import Group, Member
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
 from spillway.protocols.seating import Seated
 
@@ -190,6 +191,20 @@ def test_what_is_gone_with_a_log_is_not_waited_for_either(tmp_path: Path) -> Non
     first.append(6, table(6))
     assert [seqs(view, batch) for batch in range(1, 7)] == [[], [], [], [], [], [6]]
     assert [(one.first, one.last, one.tuples) for one in first.mail.dropped("r")] == [(1, 5, 6)]
+
+
+def test_what_replicas_of_a_reader_are_not_sent_counts_once_and_not_for_one_that_is_away(tmp_path: Path) -> None:
+    members = [Member(job="q", name=name, group=Group()) for name in ("q-0", "q-1")]
+    readers = tuple(LogReader(job=one.name, drops=False, member=one) for one in members)
+    output = LogOutput(graph="g", stream="a.out", producer="p-0", readers=readers, most=(), replica=0)
+    writer = LogWriter(output, SCHEMA, place=LogPlace(root=tmp_path, run="1"))
+    writer.open()
+    Seat(LogPlace(root=tmp_path, run="1"), "q").add(Seated(epoch=0, replica="q-0", away=frozenset({"q-1"})))
+    for batch in range(3):
+        writer.append(batch, table(batch))
+    writer.mail.acknowledge("q-0", 2)
+    writer.trim()
+    assert writer.drop_unread(2) == Unsent(tuples=1), "what went before was for one that is away alone"
 
 
 def test_copies_that_are_compared_must_be_the_same(tmp_path: Path) -> None:

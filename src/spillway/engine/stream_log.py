@@ -196,23 +196,29 @@ class LogWriter:
             return self.waiting_bytes() < self.bytes_max
 
     def drop_unread(self, committed: int) -> Unsent:
-        """Do without sending what was put out, up to a batch, to readers that have not acknowledged it."""
-        gone, tuples = self.drop_gone(committed), 0
+        """Do without sending what was put out, up to a batch, to readers that have not acknowledged it.
+
+        What the replicas of a group are not sent counts once.
+        """
+        gone, tuples = self.drop_gone(committed), dict[str, int]()
         with self._memory():
-            for reader in self.readers:
-                acknowledged = self.mail.acknowledged(reader)
+            for reader in self._output.readers:
+                acknowledged, unread = self.mail.acknowledged(reader.job), 0
                 for one in self._log.held().batches:
-                    if one.batch >= acknowledged and not self.mail.was_dropped(reader, one.batch):
-                        self.mail.drop(reader, one.batch, one.tuples)
-                        tuples += one.tuples
-        return Unsent(tuples=tuples, gone_batches=gone)
+                    if one.batch >= acknowledged and not self.mail.was_dropped(reader.job, one.batch):
+                        self.mail.drop(reader.job, one.batch, one.tuples)
+                        unread += one.tuples
+                of = reader.job if reader.member is None else reader.member.job
+                tuples[of] = max(tuples.get(of, 0), unread)
+        return Unsent(tuples=sum(tuples.values()), gone_batches=gone)
 
     def drop_gone(self, committed: int) -> int:
         """Do without sending what was put out, up to a batch, and is not in the log; how many batches that are."""
         with self._memory():
-            batches = self._log.held().batches
+            batches, away = self._log.held().batches, self._away()
             there = batches[0].batch if batches else committed + 1
-            return max(self.mail.drop_gone(of, self.mail.acknowledged(of), there) for of in self.readers)
+            gone = {of: self.mail.drop_gone(of, self.mail.acknowledged(of), there) for of in self.readers}
+            return max((count for of, count in gone.items() if of not in away), default=0)
 
     def acknowledged(self) -> int:
         """How many batches all readers will never ask for again."""
@@ -264,8 +270,12 @@ class LogWriter:
         """What each reader that something is kept for has acknowledged, and what was dropped for it."""
         # In this order: one that was let go and is there again by now started from one that had said so much before.
         mail = {one.job: (self.mail.acknowledged(one.job), self.mail.dropped(one.job)) for one in self._output.readers}
-        away = frozenset[str]().union(*(seat.newest().away for seat in self._seats.values()))
+        away = self._away()
         return [said for reader, said in mail.items() if reader not in away]
+
+    def _away(self) -> frozenset[str]:
+        """Readers that nothing is kept for, because they stay away."""
+        return frozenset[str]().union(*(seat.newest().away for seat in self._seats.values()))
 
     def _again(self, found: LogBatch, ordered: pa.RecordBatch) -> Appended:
         there = self._log.tuples_of(found)
