@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from spillway.engine.log_files import LogPlace
 from spillway.engine.log_mail import KEPT_MAX
+from spillway.engine.log_view import LogView
 from spillway.engine.ordering import in_order, same
-from spillway.engine.stream_log import LogView, LogWriter
+from spillway.engine.stream_log import LogWriter
 from spillway.errors import RunError, StateError, StateMemoryError
 from spillway.graph.stream_logs import LogInput, LogOutput, LogReader
 from spillway.protocols import Request
@@ -128,6 +129,28 @@ def test_tuples_for_a_reader_that_is_down_are_dropped_and_counted(tmp_path: Path
     assert [seqs(reads, batch) for batch in range(4)] == [[], [3], [], []]
     assert [(one.first, one.last, one.tuples) for one in reads.mail.dropped("r")] == [(0, 0, 2), (2, 3, 3)]
     assert [one.position for one in reads.held().batches] == [0, 2, 3, 5]
+
+
+def test_what_is_dropped_is_counted_once_in_whatever_order_it_is_noted(tmp_path: Path) -> None:
+    log, reads = writer(tmp_path, drops=True), view(tmp_path, drops=True)
+    reads.mail.up("r")
+    log.append(0, table(1, 2))
+    reads.mail.down("r")
+    log.append(1, table(3))
+    assert log.drop_unread(1).tuples == 2, "the other was dropped before"
+    assert [(one.first, one.last, one.tuples) for one in reads.mail.dropped("r")] == [(0, 1, 3)]
+
+
+def test_a_reader_that_comes_and_goes_costs_no_more_and_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spillway.engine.log_mail.DROPPED_MAX", 3)
+    mail = writer(tmp_path, drops=True).mail
+    for batch in range(0, 20, 2):
+        mail.drop("r", batch, 10)
+        mail.acknowledge("r", batch - 4)
+    found = mail.dropped("r")
+    assert (found[0].first, found[-1].last, sum(one.tuples for one in found)) == (0, 18, 100)
+    assert len(found) <= 5
+    assert not any(mail.was_dropped("r", batch) for batch in (15, 17)), "those may still be asked for"
 
 
 def test_one_that_drops_does_not_hold_up_one_that_keeps(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Groups of replicas on the local runtime: whoever dies, readers get what an undisturbed run puts out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,9 @@ from tests.local.test_jobs import PIECES, as_one, feed, results
 from tests.local.test_losses import Average, Highest
 
 import spillway as sw
-from spillway.errors import CorruptedError, GraphError, StateError
+from spillway.engine.memory_stream import Message, messages
+from spillway.errors import BackupError, CorruptedError, GraphError, StateError
+from spillway.files.folders import Folder
 from spillway.graph.graph import Graph
 from spillway.local.jobs import LocalJobs
 from spillway.seeds import generator
@@ -173,6 +176,54 @@ def test_from_a_peer_a_replica_goes_on_where_that_one_is(tmp_path: Path) -> None
         assert active(jobs, "match") == "match-1"
 
 
+def test_a_peer_that_cannot_be_copied_just_then_is_told_and_leaves_all_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(from_peers(), tmp_path) as jobs:
+        jobs.step()
+        jobs.stop("match-1")
+        jobs.wipe("match-1")
+        for _ in range(3):
+            jobs.step()
+        (shard,) = (tmp_path / "state" / "match-0").glob("**/0000")
+        (shard / "odd").mkdir()
+        with pytest.raises(StateError, match=r"Replica 'match-0' has memory that cannot be copied \(.*'odd'"):
+            jobs.restart("match-1")
+        (shard / "odd").rmdir()
+
+        def lost(folder: Path, **options: Any) -> Iterator[Message]:
+            monkeypatch.undo()
+            yield from list(messages(folder, **options))[:1]
+            raise FileNotFoundError(folder)  # as whoever loses it meanwhile
+
+        monkeypatch.setattr("spillway.engine.restarting.messages", lost)
+        with pytest.raises(StateError, match="Replica 'match-0' lost memory while that was copied"):
+            jobs.turn("match-1")
+        assert not [*(tmp_path / "state").glob("**/.part-from-peer")]
+        jobs.run()
+        assert results(jobs, from_peers()) == as_one(from_peers)
+        assert [one.peer for one in jobs.rejoined()] == ["match-0"]
+
+
+def test_backups_of_before_that_cannot_be_removed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = line(group=sw.Group(restart="peer"))
+    with opened(graph, tmp_path) as jobs:
+        jobs.step()
+        jobs.stop("match-1")
+        for _ in range(3):
+            jobs.step()
+
+        def failing(*where: str) -> Folder:
+            monkeypatch.undo()
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr("spillway.engine.restarting.open_folder", failing)
+        with pytest.raises(BackupError, match=r"backups of before, in .*, cannot be removed \(Permission denied\)"):
+            jobs.restart("match-1")
+        jobs.run()
+        assert results(jobs, graph) == as_one(line)
+
+
 def test_who_lost_its_memory_waits_for_a_peer_to_come_further(tmp_path: Path) -> None:
     with opened(from_peers(), tmp_path) as jobs:
         for _ in range(3):
@@ -209,6 +260,32 @@ def test_one_that_stays_away_is_let_go_and_returns_by_its_peer(graph: Callable[[
         jobs.wipe(peer)
         jobs.run()
         assert results(jobs, graph()) == as_one(graph)
+
+
+def test_one_that_comes_back_is_not_let_go_again_while_it_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(fed(), tmp_path, log_bytes_max=1) as jobs:
+        for _ in range(2):
+            jobs.step()
+        died = "match-1" if active(jobs, "match") == "match-0" else "match-0"
+        jobs.stop(died)
+        while not jobs.let_go():
+            jobs.step()
+        jobs.turn("fed")
+
+        def slowly(folder: Path, **options: Any) -> Iterator[Message]:
+            for _ in range(30):  # three times as long as one is waited for that is not there
+                jobs._looks.advance(jobs._look_s)
+                jobs._replicas[active(jobs, "match")].look(committed=-1, working=True)
+                jobs._letting_go["fed"].look()
+            return messages(folder, **options)
+
+        monkeypatch.setattr("spillway.engine.restarting.messages", slowly)
+        jobs.restart(died)
+        assert [one.replica for one in jobs.rejoined()] == [one.replica for one in jobs.let_go()] == [died]
+        jobs.run()
+        assert results(jobs, fed()) == as_one(fed)
 
 
 def test_after_a_declared_time_one_is_let_go_though_nobody_waits_and_the_last_one_never_is(tmp_path: Path) -> None:
@@ -272,6 +349,21 @@ def test_from_nothing_a_replica_goes_on_behind_the_others_with_empty_state(tmp_p
         jobs.run()
 
 
+def test_free_running_a_log_that_is_lost_under_the_active_one_is_not_waited_for(tmp_path: Path) -> None:
+    graph = line(group=FREE)
+    with opened(graph, tmp_path) as jobs:
+        for _ in range(3):
+            jobs.turn("match-0")
+            jobs.turn("match-1")
+        one = active(jobs, "match")
+        for writer in jobs.logs(one).writers.values():
+            writer.wipe()
+        jobs.run()
+        (told,) = jobs.logs(one).troubles
+        assert told == "Up to 3 batches of stream counts.out are gone with memory, and not sent."
+        assert 0 < jobs.result("also").num_rows < as_one(line)["also"].num_rows
+
+
 def test_if_no_replica_has_what_a_reader_needs_it_is_told(tmp_path: Path) -> None:
     with opened(line(), tmp_path) as jobs:
         for _ in range(4):
@@ -283,6 +375,28 @@ def test_if_no_replica_has_what_a_reader_needs_it_is_told(tmp_path: Path) -> Non
             jobs.turn(replica)
         with pytest.raises(StateError, match=r"Batch 0 of stream counts.out is gone"):
             jobs.run()
+
+
+def test_free_running_a_group_goes_on_though_all_memory_is_lost_and_what_nobody_has_is_lost(tmp_path: Path) -> None:
+    """As System S does: readers get what is put out from then on, and do not wait for what is gone."""
+    graph = line(group=FREE)
+    with opened(graph, tmp_path) as jobs:
+        for _ in range(4):
+            jobs.turn("match-0")
+            jobs.turn("match-1")
+        for replica in ("match-0", "match-1"):
+            jobs.wipe(replica)
+            jobs.restart(replica)
+        for _ in range(30):  # before they put out more: one of them is to be active again
+            jobs._looks.advance(jobs._look_s)
+            for replica in ("match-0", "match-1"):
+                jobs._replicas[replica].look(committed=3, working=True)
+        jobs.run()
+        again = next(one for one in jobs.failovers() if one.before)
+        assert again.gone_batches == 4 and "batches are gone with memory" in again.told()
+        got, wanted = results(jobs, graph)["also"], as_one(line)["also"]
+        assert 0 < got.num_rows < wanted.num_rows
+        assert got.to_pylist() == wanted.to_pylist()[-got.num_rows :]
 
 
 @pytest.mark.parametrize("seed", range(6))

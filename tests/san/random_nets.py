@@ -44,7 +44,7 @@ def random_net(random: np.random.Generator, *, exponential: bool = False) -> Net
         source, target = (int(number) for number in random.choice(len(places), 2, replace=False))
         # Tokens only move to places of higher number, so no loop can arise.
         low, high = sorted((source, target))
-        extra = [places[low] > 1] if random.random() < 0.3 else []
+        extra = _wanted(random, places, places[low], places[high]) if random.random() < 0.5 else []
         net.instant(
             f"i{i}",
             inputs=[(places[low], int(random.integers(1, 4))), *extra],
@@ -55,6 +55,13 @@ def random_net(random: np.random.Generator, *, exponential: bool = False) -> Net
     # Something is always enabled: the net never stops.
     net.timed("renew", Exponential(0.7), outputs=[places[0].set(1), places[-1].set(floor(places[-1] / 2))])
     return net
+
+
+def _wanted(random: np.random.Generator, places: list[Place], low: Place, high: Place) -> list[Input]:
+    """What an instantaneous activity may want beside tokens: what tokens that come make true, or false, or neither."""
+    other = places[int(random.integers(len(places)))]
+    wanted: list[Input] = [low > 1, high < 3, other + high < 5, other == 1, (other != 2) | (high >= 1)]
+    return [wanted[int(random.integers(len(wanted)))]]
 
 
 def _few(places: list[Place]) -> Expression:

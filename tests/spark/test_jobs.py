@@ -23,7 +23,7 @@ from tests.waiting import waited_for
 import spillway as sw
 from spillway.engine.job_logs import LogStep
 from spillway.engine.log_mail import LogMail
-from spillway.errors import GraphError, RunError
+from spillway.errors import GraphError, RunError, StateError
 from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.graph.nodes import Exit
@@ -201,6 +201,21 @@ def test_a_replica_that_was_killed_on_its_way_to_a_peer_is_where_it_was(tmp_path
     rejoining._restore("match-0")
     assert place.committed("match-0") == 2
     assert sorted(path.name for path in (own / "offsets").iterdir()) == ["0", "1", "2"]
+
+
+def test_notes_that_cannot_be_taken_over_are_told(tmp_path: Path) -> None:
+    place = JobPlaces("line", checkpoint=str(tmp_path / "checkpoint"), state=tmp_path / "state")
+    rejoining = Rejoining(from_peers().divided(), place, backups=None, one_machine=True, note=print)
+    peer = place.checkpoint("match-1")
+    for log, batch in (("offsets", 7), ("offsets", 8), ("commits", 8)):
+        (peer / log).mkdir(parents=True, exist_ok=True)
+        with pytest.raises(StateError, match="Replica 'match-1' has no notes of batch 8 any more"):
+            rejoining._go_on("match-0", "match-1", 8)
+        (peer / log / str(batch)).write_text("noted")
+    assert not place.checkpoint("match-0").exists(), "nothing was begun"
+    place.checkpoint("match-0").write_text("no folder")
+    with pytest.raises(RunError, match=r"Checkpoint .*match-0 cannot be written"):
+        rejoining._go_on("match-0", "match-1", 8)
 
 
 def test_on_a_cluster_no_replica_starts_from_another(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spillway.engine.batch_ends import BatchEnds, Ends
-from spillway.engine.stream_log import LogView
+from spillway.engine.log_view import LogView
 from spillway.engine.taking import Taking
 from spillway.files.envelope import seal, unseal
 from spillway.files.folders import LocalFolder

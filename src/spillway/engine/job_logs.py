@@ -20,7 +20,8 @@ import pyarrow as pa
 from spillway.engine.feedback import Mailbox
 from spillway.engine.inputs import read_in_step
 from spillway.engine.log_files import LogPlace
-from spillway.engine.stream_log import BYTES_MAX, Appended, LogView, LogWriter
+from spillway.engine.log_view import LogView
+from spillway.engine.stream_log import BYTES_MAX, Appended, LogWriter
 from spillway.errors import LogLostError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.feeds import Piece
@@ -263,8 +264,11 @@ class JobLogs:
 
     def _tell(self, writer: LogWriter, batch: int, appended: Appended) -> None:
         if appended.differs:
-            self.troubles.append(
+            self.tell(
                 f"Batch {batch} was run again after memory was lost and put out other tuples on {writer.stream}; those "
                 f"of before stay, since they may have been read."
             )
-            del self.troubles[:-TROUBLES_MAX]
+
+    def tell(self, trouble: str) -> None:
+        """Have a sentence among the troubles."""
+        self.troubles = [*self.troubles, trouble][-TROUBLES_MAX:]

@@ -31,7 +31,10 @@ class Copies:
     def note(self, batch: int, *, tuples: int, checksum: str) -> None:
         """A batch is in the own log."""
         if self._others:
-            sums = _read(self._own) | {str(batch): [tuples, checksum]}
+            before = _read(self._own)
+            sums = before | {str(batch): [tuples, checksum]}
+            if sums == before:
+                return
             kept = sorted(sums, key=int)[-BATCHES_MAX:]
             self._own.write(_NAME, seal({of: sums[of] for of in kept}, format=FORMAT))
 

@@ -29,6 +29,8 @@ FORMAT = 2
 NO_LOAD: Mapping[str, int] = MappingProxyType({})
 KEPT_MAX = 64
 """Requests and extensions that are kept. A job has few checkpoints that wait, and the newest are about those."""
+DROPPED_MAX = 1_000
+"""Stretches of batches dropped for a reader that are told apart; the oldest are joined when there are more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,10 @@ class Dropped:
     first: int
     last: int
     tuples: int
+
+    def with_next(self, other: "Dropped") -> "Dropped":
+        """Up to the last of those that come behind, as one."""
+        return Dropped(first=self.first, last=other.last, tuples=self.tuples + other.tuples)
 
 
 class LogMail:
@@ -75,14 +81,32 @@ class LogMail:
         return body is not None and started(int(body["pid"])) == int(body["started"]) != 0
 
     def drop(self, reader: str, batch: int, tuples: int) -> None:
-        """Writer: a batch that a reader does not get, because it is down."""
-        found = [one for one in self.dropped(reader) if one.first < batch]
-        if found and found[-1].last >= batch - 1:
-            last = found.pop()
-            more = tuples if last.last == batch - 1 else 0  # it was noted before, and the process then died
-            found.append(Dropped(first=last.first, last=batch, tuples=last.tuples + more))
-        else:
-            found.append(Dropped(first=batch, last=batch, tuples=tuples))
+        """Writer: a batch that a reader does not get; once, though it may be noted, and the process then die."""
+        before = self.dropped(reader)
+        if not any(one.first <= batch <= one.last for one in before):
+            self._drop(reader, [*before, Dropped(first=batch, last=batch, tuples=tuples)])
+
+    def drop_gone(self, reader: str, start: int, end: int) -> int:
+        """Writer: batches from one up to another are gone, and nobody knows what they had; how many were not noted."""
+        before = self.dropped(reader)
+        gone: list[Dropped] = []
+        for one in [*before, Dropped(first=end, last=end, tuples=0)]:
+            if start < min(one.first, end):
+                gone.append(Dropped(first=start, last=min(one.first, end) - 1, tuples=0))
+            start = max(start, one.last + 1)
+        if gone:
+            self._drop(reader, [*before, *gone])
+        return sum(one.last - one.first + 1 for one in gone)
+
+    def _drop(self, reader: str, stretches: Sequence[Dropped]) -> None:
+        found: list[Dropped] = []
+        for one in sorted(stretches, key=lambda one: one.first):
+            if found and found[-1].last == one.first - 1:
+                found[-1] = found[-1].with_next(one)
+            else:
+                found.append(one)
+        if len(found) > DROPPED_MAX and found[1].first <= self.acknowledged(reader):
+            found[:2] = [found[0].with_next(found[1])]  # what lies between was read, and is not asked for again
         self.dropped_are(reader, found)
 
     def dropped_are(self, reader: str, found: Sequence[Dropped]) -> None:

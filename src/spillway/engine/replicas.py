@@ -6,7 +6,8 @@ the log of another replica where they stand, and acknowledge to all of them. A r
 that some reader has not acknowledged, so a reader that follows it lacks nothing.
 
 A group that runs freely sends only what comes from now on. Who takes over notes what its logs hold already as dropped
-for readers that have not acknowledged it, before it claims; so they find these batches empty, whenever they read them.
+for readers that have not acknowledged it, before it claims, and what it has done and its logs have not, because they
+went with memory; so they find these batches empty, whenever they read them.
 If the claim fails, the note stays, in a log that nobody follows; when it is claimed again, more is dropped than would
 be, and all of it is counted.
 """
@@ -15,6 +16,7 @@ from spillway.clock import Clock
 from spillway.engine.job_logs import JobLogs
 from spillway.engine.log_files import LogPlace
 from spillway.engine.seat import Seat
+from spillway.engine.stream_log import Unsent
 from spillway.graph.replicas import Member
 from spillway.protocols.failover import Claimed, Failover, Looked, Rule, State
 from spillway.protocols.seating import NOBODY
@@ -86,14 +88,16 @@ class Replica:
             )
         )
         if claim is None:
+            if self.active and self.member.group.free_running and not self.ready():
+                self._tell_gone()  # its logs were lost while it was at work
             return
-        lost = self._drop_unsent() if self.member.group.free_running and seated.epoch != NOBODY else 0
+        unsent = self._drop_unsent() if self.member.group.free_running and seated.epoch != NOBODY else Unsent()
         taken = seated.claimed(self.member.name)
         assert taken.epoch == claim.epoch, (taken, claim)
         won = self._seat.add(taken)
         self._failover.handle(Claimed(epoch=claim.epoch, won=won))
         if won:
-            self._note(claim.epoch, before=seated.replica, silent_s=self._failover.silent_s, lost_tuples=lost)
+            self._note(claim.epoch, before=seated.replica, silent_s=self._failover.silent_s, unsent=unsent)
 
     def ready(self) -> bool:
         """Whether readers would lack nothing that this one has put out, or will."""
@@ -102,11 +106,17 @@ class Replica:
     def _is_due(self, now_s: float, last_s: float) -> bool:
         return now_s - last_s >= self._rule.detection_s / _BEATS_PER_DETECTION
 
-    def _drop_unsent(self) -> int:
-        """Note what was put out and not read as dropped; how many tuples that are."""
-        return sum(writer.drop_unread() for writer in self._logs.writers.values())
+    def _drop_unsent(self) -> Unsent:
+        """Note what was put out and not read as dropped."""
+        return sum((writer.drop_unread(self._committed) for writer in self._logs.writers.values()), Unsent())
 
-    def _note(self, epoch: int, *, before: str, silent_s: float, lost_tuples: int) -> None:
+    def _tell_gone(self) -> None:
+        for writer in self._logs.writers.values():
+            gone = writer.drop_gone(self._committed)
+            if gone:
+                self._logs.tell(f"Up to {gone:,} batches of stream {writer.stream} are gone with memory, and not sent.")
+
+    def _note(self, epoch: int, *, before: str, silent_s: float, unsent: Unsent) -> None:
         self.log.append(
             FailedOver(
                 job=self.member.job,
@@ -114,7 +124,8 @@ class Replica:
                 epoch=epoch,
                 before=before,
                 silent_s=silent_s,
-                lost_tuples=lost_tuples,
+                lost_tuples=unsent.tuples,
+                gone_batches=unsent.gone_batches,
                 time_s=self._clock.now_s(),
             )
         )

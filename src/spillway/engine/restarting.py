@@ -26,9 +26,9 @@ from spillway.engine.epochs import backup_folder, items_folder, shard_folder
 from spillway.engine.feedback import FOLDER as FEEDBACK
 from spillway.engine.job_logs import JobLogs
 from spillway.engine.meaning import memory_meaning
-from spillway.engine.memory_stream import Copy, data_of, messages
+from spillway.engine.memory_stream import Copy, UnfitError, data_of, messages
 from spillway.engine.seat import Seat
-from spillway.errors import StateError
+from spillway.errors import BackupError, StateError
 from spillway.files.durable import UNFINISHED, move_folder, remove_folder
 from spillway.files.folders import open_folder
 from spillway.graph.checked import CheckedGraph
@@ -104,6 +104,8 @@ class Home:
 def begin(member: Member, own: Home, peers: Mapping[str, Home], *, seat: Seat, hopeful: bool, clock: Clock) -> Begun:
     """Have a replica be where it is to go on, if it can; one that was let go returns by that."""
     seated = seat.newest()
+    if own.name in seated.missing:
+        own.logs.be_there()  # a copy may take longer than one that is not there is waited for
     if own.name in seated.away and not seat.add(seated.returns(own.name)):
         return Begun()  # somebody else has added something: next time
     present = {name: peer for name, peer in peers.items() if name not in seated.missing}
@@ -165,6 +167,10 @@ def take_memory(own: Home, peer: Home) -> int:
         shutil.rmtree(own.feedback, ignore_errors=True)
         if (coming / FEEDBACK).exists():
             move_folder(coming / FEEDBACK, own.feedback)
+    except FileNotFoundError as error:
+        raise _unfit(peer, "lost memory while that was copied") from error
+    except UnfitError as error:
+        raise _unfit(peer, f"has memory that cannot be copied ({error})") from error
     except OSError as error:
         raise memory_error(coming, error) from error
     finally:
@@ -178,7 +184,13 @@ def _forget_backups(own: Home) -> None:
         if operator.protect.keeps_backups and own.backups is not None:
             shards = own.graph.shards_of(operator.name)
             for folder in (backup_folder(index, shards=shards), items_folder(index)):
-                open_folder(own.backups, own.graph.name, operator.name, folder).remove_all()
+                try:
+                    open_folder(own.backups, own.graph.name, operator.name, folder).remove_all()
+                except OSError as error:
+                    raise BackupError(
+                        f"Replica {own.name!r} goes on with the memory of another, and its backups of before, in "
+                        f"{own.backups}, cannot be removed ({error.strerror or error}). See to that folder."
+                    ) from error
 
 
 def _copy(own: Home, peer: Home, coming: Path) -> int:

@@ -12,6 +12,7 @@ import os
 from contextlib import suppress
 
 from spillway.engine.log_files import LogPlace
+from spillway.errors import StateError
 from spillway.files.durable import UNFINISHED, create_whole, make_folder
 from spillway.files.envelope import seal, unseal
 from spillway.files.folders import LocalFolder
@@ -30,13 +31,10 @@ class Seat:
         self._folder = LocalFolder(self._path)
 
     def newest(self) -> Seated:
-        """Who is active."""
-        for epoch in sorted(self._epochs(), reverse=True):
-            with suppress(FileNotFoundError):  # a much newer one came meanwhile
-                body = unseal(self._folder.read(_name(epoch)), format=FORMAT, what=f"{_name(epoch)} in {self._path}")
-                if body is not None:
-                    missing = {of: frozenset(map(str, body.get(of, ()))) for of in ("away", "returning")}
-                    return Seated(epoch=epoch, replica=str(body["replica"]), **missing)
+        """Who is active; refused if that is damaged, because the entry before it says something else."""
+        while epochs := self._epochs():
+            with suppress(FileNotFoundError):  # much newer ones came since they were listed
+                return self._entry(max(epochs))
         return Seated()
 
     def add(self, seated: Seated) -> bool:
@@ -50,6 +48,8 @@ class Seat:
             create_whole(self._path / _name(epoch), seal(body, format=FORMAT))
         except FileExistsError:
             return False
+        if max(self._epochs()) >= epoch + _KEPT:
+            return False  # it was there before, and is gone since: whoever was so slow is too late
         for old in self._epochs():
             if old <= epoch - _KEPT:
                 self._folder.remove(_name(old))
@@ -66,6 +66,17 @@ class Seat:
         except FileNotFoundError:
             return 0
         return 0 if body is None else int(body["beats"])
+
+    def _entry(self, epoch: int) -> Seated:
+        name = _name(epoch)
+        body = unseal(self._folder.read(name), format=FORMAT, what=f"{name} in {self._path}")
+        if body is None:
+            raise StateError(
+                f"{self._path / name} is damaged: it says which replica is active. Stop all drivers of this run, "
+                f"remove that folder and start them again: replicas then agree anew."
+            )
+        missing = {of: frozenset(map(str, body.get(of, ()))) for of in ("away", "returning")}
+        return Seated(epoch=epoch, replica=str(body["replica"]), **missing)
 
     def _epochs(self) -> list[int]:
         try:

@@ -36,13 +36,13 @@ import pyarrow as pa
 
 from spillway.engine.log_copies import Copies
 from spillway.engine.log_files import ROWS_PER_PART, Held, LogBatch, LogFiles, LogPlace
-from spillway.engine.log_mail import NO_LOAD, Dropped, LogMail
+from spillway.engine.log_mail import Dropped, LogMail
 from spillway.engine.ordering import in_order, same
 from spillway.engine.seat import Seat
 from spillway.errors import RunError, StateError
 from spillway.files.arrow_files import Part, encode
 from spillway.graph.replicas import Member
-from spillway.graph.stream_logs import LogInput, LogOutput
+from spillway.graph.stream_logs import LogOutput
 from spillway.state.memory import memory_error
 
 BYTES_MAX = 256 << 20
@@ -58,6 +58,17 @@ class Appended:
     again: bool = False  # it was there already
     differs: bool = False  # and was something else: what is in the log stays
     dropped: tuple[str, ...] = ()  # readers that were down, and will not get it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """What readers are not sent."""
+
+    tuples: int = 0
+    gone_batches: int = 0  # at most: they went with the log, and what readers had said of it may have, too
+
+    def __add__(self, other: "Unsent") -> "Unsent":
+        return Unsent(tuples=self.tuples + other.tuples, gone_batches=max(self.gone_batches, other.gone_batches))
 
 
 class LogWriter:
@@ -103,7 +114,12 @@ class LogWriter:
             held = self._log.held()
             if batch < held.next:
                 found = held.of(batch)
-                return Appended(again=True) if found is None else self._again(found, ordered)
+                if found is None:
+                    return Appended(again=True)
+                # Whoever was killed behind the write may have noted nothing, or not have looked at the others.
+                self._copies.note(batch, tuples=found.tuples, checksum=found.file.checksum)
+                self._copies.compare(batch)
+                return self._again(found, ordered)
             if held.next and batch > held.next:
                 raise StateError(
                     f"Stream log {self._log.path} has batches up to {held.next - 1}, and batch {batch} of job "
@@ -156,9 +172,12 @@ class LogWriter:
             try:
                 kept = other.kept(min(said.values()), batch + 1)
                 break
-            except FileNotFoundError:  # readers have got it meanwhile
+            except FileNotFoundError as error:  # readers have got it meanwhile
                 if attempt == _ATTEMPTS - 1:
-                    raise
+                    raise StateError(
+                        f"Stream log {other._log.path} cannot be copied: what is in it goes before it is read. It is "
+                        f"tried again; if that goes on for long, the log is being lost."
+                    ) from error
         first = min((file.numbers[0] for file in self._log.files.named(kept)), default=batch + 1)
         own = self._log.held() if self._log.begun() else Held(batches=())
         if own.next >= first:  # the other may have lost what readers can still have from here
@@ -176,17 +195,30 @@ class LogWriter:
             self.trim()
             return self.waiting_bytes() < self.bytes_max
 
-    def drop_unread(self) -> int:
-        """Do without sending what is in the log to readers that have not acknowledged it; how many tuples that are."""
-        dropped = 0
+    def drop_unread(self, committed: int) -> Unsent:
+        """Do without sending what was put out, up to a batch, to readers that have not acknowledged it.
+
+        What the replicas of a group are not sent counts once.
+        """
+        gone, tuples = self.drop_gone(committed), dict[str, int]()
         with self._memory():
-            for reader in self.readers:
-                acknowledged = self.mail.acknowledged(reader)
+            for reader in self._output.readers:
+                acknowledged, unread = self.mail.acknowledged(reader.job), 0
                 for one in self._log.held().batches:
-                    if one.batch >= acknowledged and not self.mail.was_dropped(reader, one.batch):
-                        self.mail.drop(reader, one.batch, one.tuples)
-                        dropped += one.tuples
-        return dropped
+                    if one.batch >= acknowledged and not self.mail.was_dropped(reader.job, one.batch):
+                        self.mail.drop(reader.job, one.batch, one.tuples)
+                        unread += one.tuples
+                of = reader.job if reader.member is None else reader.member.job
+                tuples[of] = max(tuples.get(of, 0), unread)
+        return Unsent(tuples=sum(tuples.values()), gone_batches=gone)
+
+    def drop_gone(self, committed: int) -> int:
+        """Do without sending what was put out, up to a batch, and is not in the log; how many batches that are."""
+        with self._memory():
+            batches, away = self._log.held().batches, self._away()
+            there = batches[0].batch if batches else committed + 1
+            gone = {of: self.mail.drop_gone(of, self.mail.acknowledged(of), there) for of in self.readers}
+            return max((count for of, count in gone.items() if of not in away), default=0)
 
     def acknowledged(self) -> int:
         """How many batches all readers will never ask for again."""
@@ -238,8 +270,12 @@ class LogWriter:
         """What each reader that something is kept for has acknowledged, and what was dropped for it."""
         # In this order: one that was let go and is there again by now started from one that had said so much before.
         mail = {one.job: (self.mail.acknowledged(one.job), self.mail.dropped(one.job)) for one in self._output.readers}
-        away = frozenset[str]().union(*(seat.newest().away for seat in self._seats.values()))
+        away = self._away()
         return [said for reader, said in mail.items() if reader not in away]
+
+    def _away(self) -> frozenset[str]:
+        """Readers that nothing is kept for, because they stay away."""
+        return frozenset[str]().union(*(seat.newest().away for seat in self._seats.values()))
 
     def _again(self, found: LogBatch, ordered: pa.RecordBatch) -> Appended:
         there = self._log.tuples_of(found)
@@ -269,118 +305,6 @@ class LogWriter:
 
     def _memory(self, wanted_bytes: int = 0) -> "_Memory":
         return _Memory(self._log.path, wanted_bytes)
-
-
-class LogView:
-    """The end of a log at which one job reads; if replicas of a job write it, that of the active one."""
-
-    def __init__(self, given: LogInput, *, place: LogPlace) -> None:
-        self.input = given
-        self._logs = [
-            LogFiles(place, graph=given.graph, stream=given.stream, schema=given.schema, log=log) for log in given.logs
-        ]
-        self._seat = Seat(place, given.producer) if given.replicas else None
-
-    @property
-    def _log(self) -> LogFiles:
-        """The log that is read: that of the active replica, or of the one that has come furthest if any will do."""
-        if self._seat is None:
-            return self._logs[0]
-        if self.input.either:
-            return max(self._logs, key=lambda log: ((held := _held(log)).next, held.ended is not None))
-        active = self._seat.newest().replica
-        return self._logs[self.input.replicas.index(active) if active else 0]
-
-    def _log_with(self, batch: int) -> LogFiles:
-        """The log to read a batch from."""
-        having = [log for log in self._logs if _held(log).of(batch) is not None] if self.input.either else []
-        return having[0] if having else self._log
-
-    @property
-    def mail(self) -> LogMail:
-        """That of the log that is read."""
-        return LogMail(self._log.folder)
-
-    def held(self) -> Held:
-        """What there is to read; nothing if the log is not there yet, and refused if it is another graph's."""
-        return _held(self._log)
-
-    def has(self, batch: int, held: Held | None = None) -> bool:
-        """Whether a batch can be read, because it is there or the log has ended before it; refused if it is gone."""
-        held = held or self.held()
-        if self.input.either and any(_held(log).of(batch) is not None for log in self._logs):
-            return True
-        if batch < held.first:
-            if not self.mail.was_dropped(self.input.reader, batch):
-                if any(_held(log).first <= batch for log in self._logs):
-                    return False  # a replica that came back without memory lacks it; another has it, or will have
-                raise self._gone(batch, held)
-            return True  # for this reader it is empty, so it was not kept
-        return batch < held.next or (held.ended is not None and batch >= held.ended)
-
-    def read(self, batch: int) -> list[pa.RecordBatch]:
-        """The tuples of a batch, in parts, at least one; none if it was dropped, or the log has ended before it."""
-        held = self.held()
-        if held.ended is not None and batch >= held.ended:
-            return [self._empty()]
-        if not self.has(batch, held):
-            raise StateError(
-                f"Stream log {self._log.path} has no batch {batch} yet: {held.next} were written by job "
-                f"{self.input.producer!r}."
-            )
-        if self.mail.was_dropped(self.input.reader, batch):
-            return [self._empty()]
-        log = self._log_with(batch)
-        found = _held(log).of(batch)
-        there = None if found is None else log.tuples_of(found)
-        if there is None:
-            raise StateError(
-                f"Batch {batch} in stream log {self._log.path} is damaged, and job {self.input.reader!r} has not read "
-                f"it. Start job {self.input.producer!r} again from a checkpoint before it, or begin anew."
-            )
-        return there or [self._empty()]
-
-    def parts(self, batch: int) -> int:
-        """In how many parts a batch is read, if it is there."""
-        found = _held(self._log_with(batch)).of(batch)
-        return 1 if found is None else found.parts
-
-    def acknowledge(self, batches: int, load: Mapping[str, int] = NO_LOAD) -> None:
-        """So many batches will not be asked for again by this reader; see ``log_mail`` for the load."""
-        for log in self._logs:  # whichever is active next must know, too
-            LogMail(log.folder).acknowledge(self.input.reader, batches, load)
-
-    def be_there(self, *, again: bool = False) -> None:
-        """Tell whoever writes that this reader is at work; ``again`` if that may be gone by now."""
-        for log in self._logs:
-            mail = LogMail(log.folder)
-            if not again or (log.begun() and not mail.is_up(self.input.reader)):
-                mail.up(self.input.reader)
-
-    def be_gone(self) -> None:
-        """Tell them that it is not."""
-        for log in self._logs:
-            LogMail(log.folder).down(self.input.reader)
-
-    def bytes_between(self, start: int, end: int) -> int:
-        """What batches from one up to another have in the log, as far as they are there."""
-        return sum(one.bytes for one in self.held().batches if start <= one.batch < end)
-
-    def _empty(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(
-            [pa.array([], one.type) for one in self.input.schema], schema=self.input.schema
-        )
-
-    def _gone(self, batch: int, held: Held) -> StateError:
-        return StateError(
-            f"Batch {batch} of stream {self.input.stream} is gone: its log {self._log.path} begins with batch "
-            f"{held.first}. The memory of job {self.input.producer!r} was lost before job {self.input.reader!r} had "
-            f"read it. Protect both so that they go back together, or begin anew with another checkpoint."
-        )
-
-
-def _held(log: LogFiles) -> Held:
-    return log.held() if log.begun() else Held(batches=())
 
 
 class _Memory:

@@ -145,7 +145,8 @@ def cut(graph: Drawn, checked: CheckedGraph) -> tuple[JobPart, ...]:
             given = _input(checked, found, clocks, stream, job, drops=(job, stream) in drops)
             writing = declared.get(found[stream.node])
             if writing is not None and writing.group is not None:
-                given = replace(given, replicas=writing.members, either=writing.group.either)
+                group = writing.group
+                given = replace(given, replicas=writing.members, either=group.either, free=group.free_running)
             given = replace(given, reader=name, member=member)
             nodes[str(stream)] = Source(str(stream), given, given.schema, SEQ, _event_time(checked, found, stream, job))
         edges += [_from_log(edge) for edge in between if found[edge.node] == job]

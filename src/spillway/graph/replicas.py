@@ -114,8 +114,8 @@ class Replicate(Group):
     """Every job of a graph runs twice, and whoever reads from one takes each batch from the copy that has it first.
 
     Full replication (seed 001, 5.5.3): no copy is active, so nothing has to be detected and nobody takes over. What
-    came from one copy is not taken from the other: batches have numbers. Sinks are in jobs of their own, which run
-    once.
+    came from one copy is not taken from the other: batches have numbers. What is damaged in one log is taken from the
+    other. Sinks are in jobs of their own, which run once, so that each output is written once.
 
     A value that is corrupted silently in one copy goes on to its readers, if that copy is the faster. With ``compare``
     each copy holds the checksums of its batches against the other's, and a run that finds them apart ends with an

@@ -26,6 +26,7 @@ class LogInput:
     in_step: bool = True  # whether a batch of the reader is one of the producer, by its number
     replicas: tuple[str, ...] = ()  # of the producer, if it is a group: each has a log of its own
     either: bool = False  # whether it is read from whichever replica has it, and not from the active one
+    free: bool = False  # whether replicas run freely: what is gone is not sent, once one of them has said so
     member: Member | None = None  # if the reader is a replica itself
 
     @property

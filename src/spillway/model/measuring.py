@@ -50,25 +50,27 @@ def measure_profile(
     *,
     backups: str | None = None,
     batches_skipped: int = 1,
+    batches_max: int | None = None,
     tuples_per_s: float | None = None,
     progress: Progress = lambda done, of: None,
 ) -> Profile:
     """Run a graph on its feed and say what its operators cost, put out and remember.
 
-    `backups` is a folder, wanted if an operator keeps backups. The rate from outside is what it will be in use, which
+    `backups` is a folder, wanted if an operator keeps backups. With `batches_max` the input behind so many batches is
+    left alone: what is measured is what those between are like. The rate from outside is what it will be in use, which
     no measurement can tell: unless given, half of what the busiest operator can bear.
     """
     meters: dict[str, Meter] = {}
     timed = _timed_graph(graph, meters)
     read = Counter[str]()
     with LocalRun(timed, backups=backups) as run:
-        batches = run.batches
+        batches = run.batches if batches_max is None else min(run.batches, batches_max)
         if batches <= batches_skipped:
             raise ModelError(
                 f"Graph {graph.name!r} has {batches} batches of input; more than {batches_skipped} are wanted, because "
                 f"the first {batches_skipped} are not measured. Give it more input, or smaller batches."
             )
-        while run.step():
+        while run.batch < batches and run.step():
             if run.batch == batches_skipped:
                 for meter in meters.values():
                     meter.clear()

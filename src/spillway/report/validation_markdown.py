@@ -15,7 +15,7 @@ def validation_markdown(path: Path, manifest: Row) -> str:
     settings, tried = records.settings, records.tables["tried"]
     kills = ", ".join(
         f"{row['way']} {row['kills']} kills, back after {row['recovery_s']:.1f} s"
-        + (f", failover {row['failover_s']:.2f} s" if row["way"] in ("group", "free") else "")
+        + (f", failover {row['failover_s']:.2f} s" if row["failovers"] else "")
         for row in tried
     )
     lines = [

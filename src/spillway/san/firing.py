@@ -7,7 +7,6 @@ import numpy as np
 
 from spillway.san import tables as t
 from spillway.san.compiled import inlined
-from spillway.san.heap import ABSENT
 from spillway.san.programs import NONE, evaluate
 from spillway.san.random_numbers import EXPONENTIAL, above_zero, below_one, refused, sample
 
@@ -128,11 +127,35 @@ def applied(
 
 
 @inlined
-def next_instant(
-    activities: Any, parameters: Any, timed_count: int, ready: Any, ready_position: Any, ready_count: int, state: Any
-) -> Any:
+def enlisted(ready: Any, is_ready: Any, ready_count: int, activity: int) -> int:
+    """Take an instantaneous activity into the list of those enabled, which ascends; returns how many there are."""
+    place = ready_count
+    while place > 0 and ready[place - 1] > activity:
+        ready[place] = ready[place - 1]
+        place -= 1
+    ready[place] = activity
+    is_ready[activity] = True
+    return ready_count + 1
+
+
+@inlined
+def struck(ready: Any, is_ready: Any, ready_count: int, activity: int) -> int:
+    """Take one that is in the list out of it; returns how many are left."""
+    place = ready_count - 1
+    above = ready[place]
+    while above != activity:
+        place -= 1
+        above, ready[place] = ready[place], above
+    is_ready[activity] = False
+    return ready_count - 1
+
+
+@inlined
+def next_instant(activities: Any, parameters: Any, ready: Any, ready_count: int, state: Any) -> Any:
     """The enabled instantaneous activity of highest priority, one of equals by weight."""
     best = ready[0]
+    if ready_count == 1:
+        return best
     equals = 1
     for i in range(1, ready_count):
         difference = activities[ready[i], t.PRIORITY] - activities[best, t.PRIORITY]
@@ -143,17 +166,17 @@ def next_instant(
             equals += 1
     if equals == 1:
         return best
-    # Added up and chosen in the order of numbers, not of the list, whose order depends on what happened before.
+    # Added up and chosen in the order of numbers, which the list has whatever happened before.
     priority = activities[best, t.PRIORITY]
     total = 0.0
-    for activity in range(timed_count, activities.shape[0]):
-        if ready_position[activity] != ABSENT and activities[activity, t.PRIORITY] == priority:
-            total += parameters[activity, 2]
+    for i in range(ready_count):
+        if activities[ready[i], t.PRIORITY] == priority:
+            total += parameters[ready[i], 2]
     chosen_at = below_one(state) * total
-    for activity in range(timed_count, activities.shape[0]):
-        if ready_position[activity] != ABSENT and activities[activity, t.PRIORITY] == priority:
-            best = activity
-            chosen_at -= parameters[activity, 2]
+    for i in range(ready_count):
+        if activities[ready[i], t.PRIORITY] == priority:
+            best = ready[i]
+            chosen_at -= parameters[best, 2]
             if chosen_at < 0.0:
                 break
     return best

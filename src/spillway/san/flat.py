@@ -24,9 +24,10 @@ from spillway.san.expressions import Constant, Expression, expression
 from spillway.san.fast_forward import FastForward
 from spillway.san.fast_forward_tables import flatten_forwards
 from spillway.san.net import Net
-from spillway.san.parts import TOKENS_MAX, Activity, Arc, Assignment, Outcome
+from spillway.san.parts import Activity, Arc, Assignment, Outcome
 from spillway.san.programs import NONE, Programs
 from spillway.san.rewards import AtInstant, Completed, Impulses, Measure, OverInterval, TimeAverage, check_measures
+from spillway.san.waking import changes, wants
 
 EVENTS_MAX = 100_000_000_000  # in one replication: hours of computing
 CHAIN_MAX = 1_000_000  # instantaneous completions without time passing
@@ -114,7 +115,8 @@ class _Flattening:
         self.derived = Derived(rare=rare, places=self.places)
         self.programs = Programs(places=self.places, derived=self.derived)
         self.rows = _Rows()
-        self.first_bounds = [self._first_bound(activity) for activity in ordered]
+        first_marking = {name: place.tokens for name, place in net.places.items()}
+        self.wants = [wants(activity, self.places, first_marking) for activity in ordered]
         self.writes: list[set[int]] = []  # by each case
         self.chances: list[Expression] = []  # of each case
         self.first_case = dict(
@@ -246,8 +248,10 @@ class _Flattening:
         )
         if activity.timed:
             timed = timed | {self.number[activity.name]}
+        changed = changes(actions)
         first_wake = len(rows.wakes)
-        rows.wakes += [(number, *self.first_bounds[number]) for number in sorted(instants)]
+        may_begin = {number for number in instants if self.wants[number].may_begin(changed)}
+        rows.wakes += [(number, *self.wants[number].first(changed)) for number in sorted(may_begin)]
         first_impulse = len(rows.impulses)
         for i, measure in enumerate(self.measures):
             if not isinstance(measure, Impulses):
@@ -269,6 +273,7 @@ class _Flattening:
                 len(rows.actions),
                 first_wake,
                 len(rows.wakes),
+                *rows.listed(sorted(instants - may_begin)),
                 *rows.listed(sorted(timed)),
                 *rows.listed(sorted(measures)),
                 first_impulse,
@@ -312,13 +317,6 @@ class _Flattening:
     def _upset_by(self, read: set[int]) -> list[int]:
         """The cases that write one of some places."""
         return [case for case, writes in enumerate(self.writes) if read & writes]
-
-    def _first_bound(self, activity: Activity) -> tuple[int, int, int]:
-        """A bound that the activity wants, the likeliest to fail; any marking will do if there is none."""
-        bounds, _ = enabling(activity)
-        for place, (low, high) in bounds.items():
-            return self.places[place], low, high
-        return 0, 0, TOKENS_MAX
 
     def _actions(self, activity: Activity, outcome: Outcome) -> list[Action]:
         """What a completion does, in order; neighbouring plain moves are added up first."""

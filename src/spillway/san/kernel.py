@@ -42,9 +42,11 @@ from spillway.san.firing import (
     applied,
     chosen_case,
     enabled,
+    enlisted,
     next_instant,
     reactivated,
     sampled_time,
+    struck,
 )
 from spillway.san.heap import ABSENT, push, remove, restore
 from spillway.san.programs import NONE, evaluate
@@ -78,7 +80,7 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
     timed_count = net.limits[t.TIMED_COUNT]
     count = activities.shape[0]
     stack, due, rates, heap, position = work.stack, work.due, work.rates, work.heap, work.position
-    ready, ready_position, touched, is_touched = work.ready, work.ready_position, work.touched, work.is_touched
+    ready, is_ready, touched, is_touched = work.ready, work.is_ready, work.touched, work.is_touched
     seen, held, since, is_open, flows = work.seen, work.held, work.since, work.is_open, work.flows
     # A plain 0 is a type of its own to the compiler until it has seen the loop: it would compile what these are given
     # to twice, the jump and the heap among it.
@@ -99,11 +101,9 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
             everything_may_have_changed = False
             ready_count = 0
             for activity in range(timed_count, count):
-                ready_position[activity] = ABSENT
+                is_ready[activity] = False
                 if enabled(activities, bounds, pairs, lists, code, numbers, activity, marking, stack):
-                    ready[ready_count] = activity
-                    ready_position[activity] = ready_count
-                    ready_count += 1
+                    ready_count = enlisted(ready, is_ready, ready_count, activity)
             for activity in range(timed_count):
                 touched[activity] = activity
                 is_touched[activity] = True
@@ -112,9 +112,7 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
         chain = 0
         while completing != NONE or ready_count > 0:
             if completing == NONE:
-                completing = next_instant(
-                    activities, parameters, timed_count, ready, ready_position, ready_count, state
-                )
+                completing = next_instant(activities, parameters, ready, ready_count, state)
                 chain += 1
                 if chain > chain_max:
                     trouble[TROUBLE_ACTIVITY], trouble[TROUBLE_TIME] = completing, now
@@ -147,23 +145,21 @@ def replication(  # noqa: PLR0912, PLR0915 - the loop is one loop, and its parts
                 trace_times[events] = now
                 trace_cases[events] = case
             events += 1
+            for i in range(cases[case, t.DISABLES], cases[case, t.DISABLES_END]):
+                activity = lists[i]
+                if is_ready[activity] and not enabled(
+                    activities, bounds, pairs, lists, code, numbers, activity, marking, stack
+                ):
+                    ready_count = struck(ready, is_ready, ready_count, activity)
             for i in range(cases[case, t.INSTANTS], cases[case, t.INSTANTS_END]):
                 activity = wakes[i, 0]
-                tokens = marking[wakes[i, 1]]
-                is_ready = wakes[i, 2] <= tokens <= wakes[i, 3] and enabled(
-                    activities, bounds, pairs, lists, code, numbers, activity, marking, stack
-                )
-                place = ready_position[activity]
-                if is_ready and place == ABSENT:
-                    ready[ready_count] = activity
-                    ready_position[activity] = ready_count
-                    ready_count += 1
-                elif not is_ready and place != ABSENT:
-                    ready_count -= 1
-                    moved = ready[ready_count]
-                    ready[place] = moved
-                    ready_position[moved] = place
-                    ready_position[activity] = ABSENT
+                was = is_ready[activity]
+                if was or wakes[i, 2] <= marking[wakes[i, 1]] <= wakes[i, 3]:
+                    can = enabled(activities, bounds, pairs, lists, code, numbers, activity, marking, stack)
+                    if can and not was:
+                        ready_count = enlisted(ready, is_ready, ready_count, activity)
+                    elif was and not can:
+                        ready_count = struck(ready, is_ready, ready_count, activity)
             for i in range(cases[case, t.TIMED], cases[case, t.TIMED_END]):
                 activity = lists[i]
                 if not is_touched[activity]:

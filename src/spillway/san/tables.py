@@ -39,8 +39,10 @@ ACTIVITY_COLUMNS = 18
     CHANCE,  # the program of its probability, or NONE where all are fixed
     ACTIONS,
     ACTIONS_END,
-    INSTANTS,  # rows of `wakes`: instantaneous activities that read what it writes
+    INSTANTS,  # rows of `wakes`: instantaneous activities that it may enable
     INSTANTS_END,
+    DISABLES,  # entries of `lists`: those that it may disable, and not enable
+    DISABLES_END,
     TIMED,  # entries of `lists`: timed ones, in ascending order
     TIMED_END,
     MEASURES,  # entries of `lists`: measures
@@ -53,8 +55,8 @@ ACTIVITY_COLUMNS = 18
     REFRESHES_END,
     KEPT,  # 1 if its own probability is kept, and computed anew only when what it reads has changed
     SURE,  # 1 if measures, derived places and kept probabilities must be looked at whatever its actions come to
-) = range(18)
-CASE_COLUMNS = 18
+) = range(20)
+CASE_COLUMNS = 20
 
 # bounds: place, least, most.
 # pairs: place, place, the most they may hold together.
@@ -136,8 +138,8 @@ class Work(NamedTuple):
     rates: Any  # float64 (timed,): of exponential activities whose rate follows the marking
     heap: Any  # int64 (timed,): see `heap`
     position: Any  # int64 (timed,)
-    ready: Any  # int64 (instants,): enabled instantaneous activities, in no order
-    ready_position: Any  # int64 (activities,): where in `ready`
+    ready: Any  # int64 (instants,): enabled instantaneous activities, ascending
+    is_ready: Any  # bool (activities,): whether in `ready`
     touched: Any  # int64 (timed,): timed activities to look at in the next stable marking, ascending
     is_touched: Any  # bool (timed,)
     seen: Any  # int64 (entries of lists,): last markings of watched places, beside their entries
@@ -159,7 +161,7 @@ def workspace(tables: Tables) -> Work:
         heap=np.zeros(timed, np.int64),
         position=np.full(timed, -1, np.int64),
         ready=np.zeros(count - timed, np.int64),
-        ready_position=np.full(count, -1, np.int64),
+        is_ready=np.zeros(count, np.bool_),
         touched=np.zeros(timed, np.int64),
         is_touched=np.zeros(timed, np.bool_),
         seen=np.zeros(len(tables.lists), np.int64),

@@ -9,7 +9,6 @@ All of it is on one machine. On a cluster memory is with many hosts, and shards 
 """
 
 import json
-import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +19,7 @@ from spillway.clock import SystemClock
 from spillway.engine.job_logs import JobLogs
 from spillway.engine.restarting import Home, begin
 from spillway.engine.seat import Seat
-from spillway.errors import GraphError, StateError
+from spillway.errors import GraphError, RunError, StateError
 from spillway.files.durable import write_whole
 from spillway.graph.graph import Graph
 from spillway.records.rejoined import Rejoined
@@ -78,7 +77,8 @@ class Rejoining:
                 clock=SystemClock(),
             )
         except StateError as error:  # the peer was about to lose its memory, or holds it for long
-            self.troubles = [*self.troubles, str(error)][-_LOG_MAX:]
+            if str(error) not in self.troubles[-1:]:  # it is tried again some dozens of times a second
+                self.troubles = [*self.troubles, str(error)][-_LOG_MAX:]
             return False
         if found.waits:
             return False
@@ -108,16 +108,28 @@ class Rejoining:
     def _go_on(self, name: str, peer: str, behind: int) -> None:
         """Have Spark go on behind a batch that a peer has done."""
         own, other = self._places.checkpoint(name), self._places.checkpoint(peer)
-        (own / FOLDER).mkdir(parents=True, exist_ok=True)
-        write_whole(own / FOLDER / _MOVING, json.dumps({"from": self._places.committed(name)}).encode())
-        for log, batch in [("offsets", behind - 1), ("offsets", behind), ("commits", behind)]:
-            if batch >= 0:
+        wanted = [("offsets", behind - 1), ("offsets", behind), ("commits", behind)]
+        try:
+            notes = {(log, batch): (other / log / str(batch)).read_bytes() for log, batch in wanted if batch >= 0}
+        except FileNotFoundError as error:
+            raise StateError(
+                f"Replica {peer!r} has no notes of batch {behind} any more, so {name!r} cannot start from it just now."
+            ) from error
+        try:
+            (own / FOLDER).mkdir(parents=True, exist_ok=True)
+            write_whole(own / FOLDER / _MOVING, json.dumps({"from": self._places.committed(name)}).encode())
+            for (log, batch), said in notes.items():
                 (own / log).mkdir(exist_ok=True)
                 (own / log / f".{batch}.crc").unlink(missing_ok=True)  # of what was there before
-                shutil.copyfile(other / log / str(batch), own / log / str(batch))
-        if not (own / _QUERY).exists():  # it has never been started, and Spark refuses notes without a query
-            write_whole(own / _QUERY, json.dumps({"id": str(uuid.uuid4())}).encode())
-        (own / FOLDER / _MOVING).unlink()
+                write_whole(own / log / str(batch), said)
+            if not (own / _QUERY).exists():  # it has never been started, and Spark refuses notes without a query
+                write_whole(own / _QUERY, json.dumps({"id": str(uuid.uuid4())}).encode())
+            (own / FOLDER / _MOVING).unlink()
+        except OSError as error:
+            raise RunError(
+                f"Checkpoint {own} cannot be written ({error.strerror or error}), so replica {name!r} cannot start "
+                f"from {peer!r}. See to that folder."
+            ) from error
 
     def _restore(self, name: str) -> None:
         """Have a replica that was killed in the middle of that be where it was."""

@@ -17,10 +17,10 @@ from spillway.engine.added_numbers import AddedPart, Look, Looked
 from spillway.engine.adding import AddingPlan, AddingRule
 from spillway.engine.feedback import Mailbox
 from spillway.engine.inputs import LogPiece
+from spillway.engine.log_view import LogView
 from spillway.engine.numbering import Numbering
 from spillway.engine.opened import OpenOperator, open_items
 from spillway.engine.stopwatch import Stopwatch, saving_s
-from spillway.engine.stream_log import LogView
 from spillway.engine.task import Arriving, Equipment, Task
 from spillway.errors import NotOwnerError, RunError
 from spillway.graph.checked import CheckedGraph

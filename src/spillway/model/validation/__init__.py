@@ -11,7 +11,8 @@ graph puts out undisturbed in one process (`judging`). An instant is *available*
 and alive, and what was put out of the tuples of that instant is right, but for a tolerated share.
 
 What the model must be told of the graph is measured apart from that, with single faults and no process killed: costs
-and selectivities by the profile, and how many tuples a state takes to be right again after a loss (`fitting`, the
-formula of seed 001, 5.5.1). Recovery and failover times are those measured in the runs. The model is then simulated for
-the same rates and as long, many times, and says in which interval 95 of 100 such runs lie (`predicting`).
+and selectivities by a profile of the very batches that are measured, and how many tuples a state takes to be right
+again after a loss (`fitting`, the formula of seed 001, 5.5.1). Recovery and failover times are those measured in the
+runs. The model is then simulated for the same rates and as long, many times, and says in which interval 95 of 100 such
+runs lie (`predicting`).
 """

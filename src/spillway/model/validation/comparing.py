@@ -121,7 +121,7 @@ def _validate(plan: Plan, folder: Path, *, pool: Pool, tell: Tell) -> Validation
         )
     )
     tell("Running the graph undisturbed.")
-    profile = measure_profile(plan.graph, backups=str(folder / "profile"), tuples_per_s=plan.rate)
+    profile = profile_of(plan, folder / "profile")
     flow = flow_of(plan.graph.checked(), profile)
     wanted = undisturbed(
         plan.graph,
@@ -160,6 +160,21 @@ def _validate(plan: Plan, folder: Path, *, pool: Pool, tell: Tell) -> Validation
     return Validation(flow=flow, profile=profile, fitted=fitted, tried=tuple(tried), compared=tuple(compared))
 
 
+def profile_of(plan: Plan, folder: Path) -> Profile:
+    """What the graph is like in the batches that are measured, and no others.
+
+    How much is put out differs from one stretch of the input to another by more than chance has it: what was measured
+    on all of it would be off by that, and a parameter of the model would seem to explain it.
+    """
+    return measure_profile(
+        plan.graph,
+        backups=str(folder),
+        batches_skipped=plan.terms.first_batch,
+        batches_max=plan.terms.batches,
+        tuples_per_s=plan.rate,
+    )
+
+
 def _try(plan: Plan, way: Way, folder: Path, wanted: Mapping[str, Batches], tell: Tell) -> Tried:
     """Run the graph in a way, as often as is asked for."""
     lived: list[Lived] = []
@@ -174,7 +189,7 @@ def _try(plan: Plan, way: Way, folder: Path, wanted: Mapping[str, Batches], tell
         shutil.rmtree(out, ignore_errors=True)
         tell(f"{way.name}, run {number + 1}: {found.kills} kills, available {runs[-1]['availability']:.3f}")
     recoveries = [seconds for one in lived for seconds in one.recoveries_s]
-    failovers = [seconds for one in lived for seconds in one.failovers_s]
+    failovers = taken_over(lived, way, plan.terms)
     # Where nothing had to come back, or nobody to take over, it would take as long as it was told to at least.
     return Tried(
         way=way.name,
@@ -182,15 +197,15 @@ def _try(plan: Plan, way: Way, folder: Path, wanted: Mapping[str, Batches], tell
         measures={name: fmean(run[name] for run in runs) for name in runs[0]},
         runs=tuple(runs),
         recovery_s=fmean(recoveries) if recoveries else plan.terms.recovery_s,
-        failover_s=_failover_s(failovers, plan),
+        failover_s=fmean(failovers) if failovers else plan.times.detection_s,
         failovers=len(failovers),
     )
 
 
-def _failover_s(failovers: Sequence[float], plan: Plan) -> float:
-    """How long another one takes to take over; not when both were down, which is a matter of coming back."""
-    alone = [seconds for seconds in failovers if seconds < plan.terms.recovery_s]
-    return fmean(alone) if alone else plan.times.detection_s
+def taken_over(lived: Sequence[Lived], way: Way, terms: Terms) -> list[float]:
+    """How long it took another replica to take over, each time; when both were down, it is a matter of coming back."""
+    unheard_s = (seconds for one in lived for seconds in one.failovers_s)
+    return [seconds for seconds in unheard_s if way.fails_over and seconds < terms.recovery_s]
 
 
 def _measures(
