@@ -112,7 +112,7 @@ FOR_SESSION = {
     "spark.sql.shuffle.partitions": "2",
     # Commands of ours run for minutes; without this the JVM keeps asking the system for memory it then leaves idle.
     "spark.driver.memory": "2g",
-    # Whatever Spark gives to Python (a batch collected, accumulators) it offers at a socket for so long, by its own rule
+    # What Spark gives to Python (a batch collected, accumulators) it offers at a socket for so long, by its own rule
     # for 15 seconds. On a machine with much else to do nobody may come in time, and a run would end for that.
     "spark.python.authenticate.socketTimeout": "120s",
 }
