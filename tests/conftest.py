@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 from tests.spark_archive import submit_arguments
+from tests.tables.postgres import Server, running
 
 import spillway as sw
 
@@ -28,6 +29,13 @@ def spark() -> Iterator[Any]:
     session_ = session(master="local[2,4]")
     yield session_
     session_.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """One PostgreSQL server for all tests that need one; each makes a schema of its own in it."""
+    with running() as server:
+        yield server
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])

@@ -64,7 +64,7 @@ class DeltaTable:
 
     def open(self) -> int:
         with self._said("cannot be opened"):
-            if not self._library.DeltaTable.is_deltatable(self._place):
+            if not self._is_there():
                 self._make()
             table = self._fresh()
             self._check(table)
@@ -99,7 +99,7 @@ class DeltaTable:
             return True
 
         with self._said(f"cannot take back what came after batch {after}"):
-            if self._library.DeltaTable.is_deltatable(self._place):
+            if self._is_there():
                 self._commit(delete)
 
     def _commit(self, change: Callable[[Any], bool]) -> None:
@@ -123,6 +123,11 @@ class DeltaTable:
         else:
             self._table.update_incremental()
         return self._table
+
+    def _is_there(self) -> bool:
+        if self._local is not None and not self._local.is_dir():
+            return False
+        return bool(self._library.DeltaTable.is_deltatable(self._place))
 
     def _make(self) -> None:
         local = self._local
@@ -206,7 +211,8 @@ class DeltaTable:
             sync_folder(folder)
 
     def _said(self, what: str) -> Any:
-        return one_sentence(f"{self._who} {what}", to_do="Mend it and run again: nothing is lost.")
+        kinds = (self._library.exceptions.DeltaError, OSError)
+        return one_sentence(f"{self._who} {what}", of=kinds, to_do="Mend it and run again: nothing is lost.")
 
 
 def _arrow(table: Any) -> pa.Schema:

@@ -11,11 +11,13 @@ place of others, it gets what those were, or that there were none. What came aft
 key what it had before the first of the later batches: of our columns alone, since others may have changed theirs. It
 keeps as many batches as a job may go back, and since when it is complete.
 
-A connection is made for each batch. That takes a few milliseconds, and nothing need be closed or mended in between.
+The connection is kept, because ADBC takes a tenth of a second to make one; if it is gone when a batch comes, there is
+another.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -30,9 +32,9 @@ from spillway.graph.tables import Postgres
 _STAGE = "spillway_stage"
 _PLACE = "spillway_place"  # of a row in its batch
 _CONNECT_S = 10
-_WAIT_S = 60
-"""How long a transaction waits for another that holds the writer's row, and how long the server lets one stand idle:
-a driver that was taken for dead and has not died yet holds nobody up for longer."""
+_IDLE_S, _WAIT_S = 60, 90
+"""How long the server lets a transaction stand idle, and how long another waits for what it holds: a driver that was
+taken for dead, and has not died yet, holds nobody up for longer than the first."""
 
 
 class PostgresTable:
@@ -56,6 +58,8 @@ class PostgresTable:
         self._goes_back = goes_back
         self._batches_kept = batches_kept
         self._schema = plain(schema)
+        self._connection: Any = None
+        self._close: Callable[[], object] | None = None
         for key in sink.keys:
             if key not in schema.names:
                 raise GraphError(
@@ -68,7 +72,7 @@ class PostgresTable:
     # -- what ``tables`` asks -----------------------------------------------------------------------------------------
 
     def open(self) -> int:
-        with self._said("cannot be opened"), self._transaction() as (connection, cursor):
+        with self._said("cannot be opened"), self._transaction() as cursor:
             # Others may be about to make the same tables.
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('spillway'))")
             cursor.fetchall()
@@ -82,15 +86,11 @@ class PostgresTable:
             else:
                 since = "NULL"
                 cursor.execute(f"DELETE FROM {self._undo} WHERE writer = $1::text", (self._writer,))
-            cursor.execute(
-                f"UPDATE {self._batches} SET undo_since = {since}, given_at = now() WHERE writer = $1::text",
-                (self._writer,),
-            )
+            cursor.execute(f"UPDATE {self._batches} SET undo_since = {since} WHERE writer = $1::text", (self._writer,))
             cursor.execute("SAVEPOINT shown")
             self._put(cursor, self._schema.empty_table(), batch=NONE)
             cursor.execute("ROLLBACK TO SAVEPOINT shown")
             newest, _ = self._noted(cursor)
-            connection.commit()
             return newest
 
     def add(self, rows: pa.Table, batch: int, observe: Observer) -> None:
@@ -101,7 +101,7 @@ class PostgresTable:
         for key in self._sink.keys:
             if given[key].null_count:
                 raise InputError(f"{self._who}: key column {key!r} has a null in batch {batch}, and a key has none.")
-        with self._said(f"cannot be given batch {batch}"), self._transaction() as (connection, cursor):
+        with self._said(f"cannot be given batch {batch}"), self._transaction() as cursor:
             newest, _ = self._noted(cursor)
             if newest >= batch:
                 return
@@ -112,13 +112,12 @@ class PostgresTable:
             if self._goes_back:
                 self._prune(cursor, before=batch - self._batches_kept)
             observe(Step.STAGED, self._name, -1, batch)
-            connection.commit()
         observe(Step.GIVEN, self._name, -1, batch)
 
     def take_back(self, after: int) -> None:
         with (
             self._said(f"cannot take back what came after batch {after}"),
-            self._transaction() as (connection, cursor),
+            self._transaction() as cursor,
         ):
             if not self._is_there(cursor, self._batches):
                 return
@@ -135,7 +134,6 @@ class PostgresTable:
             cursor.execute(
                 f"UPDATE {self._batches} SET batch = $2::bigint WHERE writer = $1::text", (self._writer, after)
             )
-            connection.commit()
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
@@ -237,7 +235,9 @@ class PostgresTable:
 
     def _noted(self, cursor: Any) -> tuple[int, int | None]:
         """The newest batch of this writer, and since when it can be taken back; its row is held until the end."""
-        cursor.execute(f"UPDATE {self._batches} SET given_at = now() WHERE writer = $1::text", (self._writer,))
+        cursor.execute(
+            f"UPDATE {self._batches} SET given_at = clock_timestamp() WHERE writer = $1::text", (self._writer,)
+        )
         cursor.execute(f"SELECT batch, undo_since FROM {self._batches} WHERE writer = $1::text", (self._writer,))
         found = cursor.fetchall()
         if not found:
@@ -262,27 +262,49 @@ class PostgresTable:
         return " AND ".join(f"{one}.{_quoted(key)} = {other}.{_quoted(key)}" for key in self._sink.keys)
 
     @contextmanager
-    def _transaction(self) -> Iterator[tuple[Any, Any]]:
-        """A connection in a transaction, which is rolled back unless it was committed."""
-        url = self._sink.url
-        options = [] if "connect_timeout=" in url else [f"connect_timeout={_CONNECT_S}"]
-        url = "&".join([url, *options]) if "?" in url else "?".join([url, *options])
-        connection = self._library.connect(url)
+    def _transaction(self) -> Iterator[Any]:
+        """A cursor in a transaction, which is committed if all went well."""
+        connection = self._connected()
         try:
-            cursor = connection.cursor()
+            with connection.cursor() as cursor:
+                yield cursor
+                cursor.execute("COMMIT")
+        except BaseException:
+            self._disconnect()  # which rolls back
+            raise
+
+    def _connected(self) -> Any:
+        """A connection, in a transaction that has just begun; one that is gone since the last batch is made anew."""
+        if self._connection is not None:
             try:
-                cursor.execute("SET LOCAL TIME ZONE 'UTC'")  # what has no zone means this, on every machine
-                cursor.execute(f"SET LOCAL lock_timeout = '{_WAIT_S}s'")
-                cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_WAIT_S}s'")
-                yield connection, cursor
-            finally:
-                cursor.close()
-        finally:
-            connection.close()
+                return self._begun(self._connection)
+            except self._library.Error:
+                self._disconnect()
+        options = "" if "connect_timeout=" in self._sink.url else f"connect_timeout={_CONNECT_S}"
+        url = self._sink.url + ("" if not options else f"&{options}" if "?" in self._sink.url else f"?{options}")
+        # In the other mode the driver would begin a transaction at once, and stand in it until the next batch.
+        self._connection = self._library.connect(url, autocommit=True)
+        self._close = weakref.finalize(self, self._connection.close)
+        return self._begun(self._connection)
+
+    def _begun(self, connection: Any) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SET LOCAL TIME ZONE 'UTC'")  # what has no zone means this, on every machine
+            cursor.execute(f"SET LOCAL lock_timeout = '{_WAIT_S}s'")
+            cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_S}s'")
+        return connection
+
+    def _disconnect(self) -> None:
+        self._connection = None
+        if self._close is not None:
+            with suppress(self._library.Error):
+                self._close()
 
     def _said(self, what: str) -> Any:
         return one_sentence(
             f"{self._who} {what}",
+            of=(self._library.Error,),
             to_do="Mend it and run again: nothing is lost, and no batch comes twice.",
             secrets=self._sink.secrets,
         )

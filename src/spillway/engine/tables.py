@@ -28,11 +28,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from spillway.backup.keeper import Observer
-from spillway.errors import InputError, RunError, SpillwayError
+from spillway.errors import InputError, RunError
 
 NONE = -1
 
-_NOISE = re.compile(r"\x1b\[[0-9;]*m|[↳\s]+")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SAID_MAX = 300
 
 
@@ -127,21 +127,23 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 @contextmanager
-def one_sentence(doing: str, *, to_do: str, secrets: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Say what a library raises, of whatever class, in one sentence that holds none of the ``secrets``.
+def one_sentence(
+    doing: str, *, of: tuple[type[Exception], ...], to_do: str, secrets: frozenset[str] = frozenset()
+) -> Iterator[None]:
+    """Say what a library raises, ``of`` these classes or of none in particular, in words without the ``secrets``.
 
     The exception it came from is left out: it might say more.
 
-    >>> with one_sentence("Sink 'out' cannot be opened", to_do="Mend it.", secrets=frozenset(["pw"])):
-    ...     raise KeyError("no", "pw")
+    >>> with one_sentence("Sink 'out' cannot be opened", of=(OSError,), to_do="Mend it.", secrets=frozenset(["pw"])):
+    ...     raise OSError("no pw here")
     Traceback (most recent call last):
-    spillway.errors.RunError: Sink 'out' cannot be opened: ('no', '…'). Mend it.
+    spillway.errors.RunError: Sink 'out' cannot be opened: no … here. Mend it.
     """
     try:
         yield
-    except SpillwayError:
-        raise
     except Exception as error:
+        if not isinstance(error, of) and type(error) is not Exception:
+            raise
         said = str(error)
         for secret in sorted(secrets, key=len, reverse=True):
             said = said.replace(secret, "…")
@@ -151,9 +153,13 @@ def one_sentence(doing: str, *, to_do: str, secrets: frozenset[str] = frozenset(
 def one_line(said: str) -> str:
     """What matters of a message of many lines: PostgreSQL's own word, or all up to where frames of a stack begin.
 
-    >>> one_line('[libpq] Failed to connect: FATAL:  no such user "x"' + chr(10) + "LINE 1: select")
-    'no such user "x"'
+    >>> one_line("INVALID: [libpq] Failed: ERROR:  no such column" + chr(10) + "LINE 1: select")
+    'no such column'
+    >>> one_line("IO: [libpq] Failed to connect: refused" + chr(10) + chr(9) + "Is the server running?")
+    'refused'
     """
-    found = re.search(r"(?:ERROR|FATAL):\s+(.*)", said)
+    own = (r"(?:ERROR|FATAL):\s+(.*)", r"\[libpq\] (?:Failed to connect: )?(.*)")
+    found = next(filter(None, (re.search(pattern, said) for pattern in own)), None)
     text = found[1] if found else re.split(r"\n\s*\d+: ", said)[0]
-    return _NOISE.sub(" ", text).strip()[:_SAID_MAX]
+    text = re.sub(r"\s*↳\s*", ": ", _COLOURS.sub("", text))
+    return " ".join(text.split())[:_SAID_MAX]
