@@ -17,7 +17,7 @@ class Read:
     rows: pa.Table
     commits: list[list[dict[str, Any]]]
     newest: dict[str, int]  # batches, by application
-    strays: int  # files that no commit has ever named
+    strays: int  # files that no commit has ever named, half-written ones among them
 
 
 def read(path: Path) -> Read:
@@ -37,7 +37,7 @@ def read(path: Path) -> Read:
         elif "txn" in action:
             newest[action["txn"]["appId"]] = action["txn"]["version"]
         named |= live.keys()
-    there = {str(file.relative_to(path)) for file in path.rglob("*.parquet") if "_delta_log" not in file.parts}
+    there = {str(file.relative_to(path)) for file in path.rglob("*.parquet*") if "_delta_log" not in file.parts}
     tables = [pq.ParquetFile(path / name).read() for name in live]
     rows = pa.concat_tables(tables) if tables else pa.table({})
     return Read(rows=rows, commits=commits, newest=newest, strays=len(there - named))
