@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.local.test_losses import COUNT, counted, looped, undisturbed
+from tests.local.test_losses import COUNT, counted, feed, looped, undisturbed
 from tests.local.test_rewinding import Life
 from tests.tables import delta
 from tests.tables.postgres import Server
@@ -31,6 +31,18 @@ def to_tables(graph: Graph, path: Path, server: Server, schema: str, *, key: str
     if key is not None:
         other.sink("postgres", out.stream, sw.Postgres(server.url(), f"{schema}.out", key=key), contract=lossless)
     return other
+
+
+def in_jobs(protect: sw.Protection, path: Path, server: Server, schema: str) -> Graph:
+    """The same counts, written by two jobs, of which the second keeps no state."""
+    graph = sw.Graph("counted", shards=2, protect=protect)
+    count, known = sw.operators.Count("count", key="key"), sw.operators.Where("known", sw.field("count") > 0)
+    counts = graph.add(count, graph.source("in", feed()))
+    graph.sink("delta", counts, sw.Delta(str(path), batch=OF))
+    graph.sink("postgres", graph.add(known, counts), sw.Postgres(server.url(), f"{schema}.out", key="key"))
+    graph.job("counting", [count])
+    graph.job("writing", [known])
+    return graph
 
 
 def batch_of(label: str) -> int:
@@ -94,3 +106,45 @@ def test_whatever_happens_tables_have_what_an_undisturbed_run_gives(
     assert rows_in_order(delta.read(tmp_path / "out").rows) == rows_in_order(quiet)
     if key is not None:
         assert postgres_rows(postgres, schema, key) == newest_of_each(quiet.to_pylist(), key)
+
+
+def test_jobs_go_back_and_start_again_each_with_its_table(postgres: Server, schema: str, tmp_path: Path) -> None:
+    protect, quiet = sw.Coordinated(batches=3), pa.table(undisturbed(counted, sw.Exact()))
+    graph = in_jobs(protect, tmp_path / "out", postgres, schema)
+    with sw.LocalJobs(graph, state=tmp_path / "state", backups=str(tmp_path / "b")) as run:
+        went_back = set()
+        for step in range(1_000):
+            if not run.step():
+                break
+            went_back |= {job for job in run.jobs if run.job(job).rewinds()}
+            if step in (3, 9):
+                run.wipe("writing" if step == 9 else "counting")
+            if step in (5, 11):
+                run.restart("counting" if step == 11 else "writing")
+        assert went_back, "nothing is shown"
+        batches = {job: run.job(job).batch for job in run.jobs}
+    assert rows_in_order(delta.read(tmp_path / "out").rows) == rows_in_order(quiet)
+    assert postgres_rows(postgres, schema, "key") == newest_of_each(quiet.to_pylist(), "key")
+    with sw.LocalJobs(graph, state=tmp_path / "state", backups=str(tmp_path / "b"), batches=batches) as again:
+        again.run()
+    assert rows_in_order(delta.read(tmp_path / "out").rows) == rows_in_order(quiet)
+
+
+def test_a_table_goes_on_with_more_shards(postgres: Server, schema: str, tmp_path: Path) -> None:
+    def graph(shards: int) -> Graph:
+        drawn = sw.Graph("counted", shards=shards, protect=sw.Exact())
+        counts = drawn.add(sw.operators.Count("count", key="key"), drawn.source("in", feed()))
+        drawn.sink("delta", counts, sw.Delta(str(tmp_path / "out")))
+        drawn.sink("postgres", counts, sw.Postgres(postgres.url(), f"{schema}.out", key="key"))
+        return drawn
+
+    with sw.LocalRun(graph(2), state=tmp_path / "state", backups=str(tmp_path / "b")) as run:
+        while run.batch < 5:
+            run.step()
+    with sw.LocalRun(graph(3), state=tmp_path / "state", backups=str(tmp_path / "b"), batch=5, rescale=True) as run:
+        run.run()
+    # What number a count is given is a matter of its shard.
+    quiet = pa.table(undisturbed(counted, sw.Exact())).select(["key", "count"])
+    assert rows_in_order(delta.read(tmp_path / "out").rows.select(["key", "count"])) == rows_in_order(quiet)
+    found = {key: row["count"] for key, row in postgres_rows(postgres, schema, "key").items()}
+    assert found == {key: row["count"] for key, row in newest_of_each(quiet.to_pylist(), "key").items()}
