@@ -14,6 +14,8 @@ from tests.tables.postgres import Server
 
 import spillway as sw
 from spillway.backup.keeper import Step
+from spillway.engine.rewinding import Note, write_note
+from spillway.files.folders import open_folder
 from spillway.graph.graph import Graph
 
 OF = "of batch"
@@ -127,6 +129,26 @@ def test_jobs_go_back_and_start_again_each_with_its_table(postgres: Server, sche
     assert postgres_rows(postgres, schema, "key") == newest_of_each(quiet.to_pylist(), "key")
     with sw.LocalJobs(graph, state=tmp_path / "state", backups=str(tmp_path / "b"), batches=batches) as again:
         again.run()
+    assert rows_in_order(delta.read(tmp_path / "out").rows) == rows_in_order(quiet)
+
+
+def test_what_was_sent_back_by_hand_is_taken_back_when_the_run_is_resumed(
+    postgres: Server, schema: str, tmp_path: Path
+) -> None:
+    """By hand nobody tells the tables: they find out when the run begins behind what they have, or just at it."""
+    graph = to_tables(counted(sw.Coordinated(batches=3)), tmp_path / "out", postgres, schema, key="key")
+    places = {"backups": str(tmp_path / "b"), "checkpoint": str(tmp_path / "c"), "state": tmp_path / "state"}
+    with sw.LocalRun(graph, **places) as run:
+        while run.batch < 7:
+            run.step()
+    write_note(open_folder(str(tmp_path / "b"), "counted"), Note(rewinds=1, to=5, finished=True))
+    with sw.LocalRun(graph, **places, batch=6) as run:
+        found = delta.read(tmp_path / "out").rows
+        assert max(map(batch_of, found[OF].to_pylist())) == 5
+        quiet = pa.table(undisturbed(counted, sw.Exact()))
+        done = quiet.slice(0, found.num_rows)
+        assert postgres_rows(postgres, schema, "key") == newest_of_each(done.to_pylist(), "key")
+        run.run()
     assert rows_in_order(delta.read(tmp_path / "out").rows) == rows_in_order(quiet)
 
 
