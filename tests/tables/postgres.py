@@ -72,6 +72,16 @@ def running() -> Iterator[Server]:
     place = Path(
         tempfile.mkdtemp(prefix="spillway-postgres-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp")
     )
+    try:
+        with _served(found, place) as server:
+            yield server
+    finally:
+        shutil.rmtree(place)
+
+
+@contextmanager
+def _served(found: Path, place: Path) -> Iterator[Server]:
+    """A server in a folder."""
     as_user: list[str] = []
     if os.getuid() == 0:
         user = next(user for user in map(_user, USERS) if user is not None)
@@ -107,7 +117,6 @@ def running() -> Iterator[Server]:
     finally:
         process.send_signal(signal.SIGINT)  # which ends what is at work, too
         process.wait(timeout=60)
-        shutil.rmtree(place)
 
 
 def _user(name: str) -> pwd.struct_passwd | None:
