@@ -4,11 +4,13 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
 from hypothesis import settings
 from tests.spark_archive import submit_arguments
+from tests.tables.postgres import Server, running
 
 import spillway as sw
 
@@ -28,6 +30,22 @@ def spark() -> Iterator[Any]:
     session_ = session(master="local[2,4]")
     yield session_
     session_.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """One PostgreSQL server for all tests that need one; each makes a schema of its own in it."""
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def schema(postgres: Server, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A schema of its own."""
+    name = f"s{crc32(request.node.nodeid.encode()):x}"
+    postgres.run(f"CREATE SCHEMA {name}")
+    yield name
+    postgres.run(f"DROP SCHEMA {name} CASCADE")
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])

@@ -10,8 +10,9 @@ import pytest
 import spillway as sw
 from spillway.engine.outlets import Outlets
 from spillway.errors import GraphError
-from spillway.graph import sinks
+from spillway.graph import sinks, tables
 from spillway.graph.sinks import Sink
+from spillway.graph.tables import TableSink
 from spillway.spark.running import Run
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False)])
@@ -50,9 +51,16 @@ def test_one_that_nobody_knows_is_refused_before_anything_is_made(tmp_path: Path
 
 
 KINDS = [kind for kind in vars(sinks).values() if isinstance(kind, type) and kind.__base__ is Sink]
+KINDS += [kind for kind in vars(tables).values() if isinstance(kind, type) and kind.__base__ is TableSink]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_of_the_product_is_known(kind: type[Sink]) -> None:
-    given: dict[type[Sink], tuple[Any, ...]] = {sw.Parquet: ("out",), sw.ForEachBatch: (print,), sinks.Frames: (print,)}
+    given: dict[type[Sink], tuple[Any, ...]] = {
+        sw.Parquet: ("out",),
+        sw.ForEachBatch: (print,),
+        sinks.Frames: (print,),
+        sw.Delta: ("out",),
+        sw.Postgres: ("postgresql://localhost/db", "out"),
+    }
     Outlets(build(kind(*given.get(kind, ()))).checked())

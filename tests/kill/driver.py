@@ -26,6 +26,10 @@ SCHEMA = pa.schema(
 )
 TIMED = "timed"
 """In place of a protection: exact counts in windows of event time."""
+TABLES = "tables"
+"""In place of a protection: exact counts, put into tables."""
+URL = "SPILLWAY_TEST_POSTGRES"
+"""In the environment: the server that has one of them."""
 PROTECTIONS = {"exact": sw.Exact(), "approximate": sw.Approximate(theta=THETA), "nothing": sw.Nothing()}
 SHARDS = 2
 
@@ -52,6 +56,11 @@ def build(folder: Path, protections: str) -> sw.Graph:
             )
             graph.sink(f"{name}-out", graph.add(timed, words), sw.Parquet(str(folder / "out" / name)))
             graph.sink("late-out", graph.output(timed, "late"), sw.Parquet(str(folder / "out" / "late")))
+            continue
+        if name == TABLES:
+            counted = graph.add(sw.operators.Count(name, key="word", protect=sw.Exact()), words)
+            graph.sink("delta", counted, sw.Delta(str(folder / "out" / "delta")))
+            graph.sink("postgres", counted, sw.Postgres(os.environ[URL], TABLES))
             continue
         count = sw.operators.Count(name, key="word", metric="l1", protect=PROTECTIONS[name])
         graph.sink(f"{name}-out", graph.add(count, words), sw.Parquet(str(folder / "out" / name)))

@@ -13,6 +13,9 @@ class Step(StrEnum):
     BACKED_UP = "backed-up"  # it is durable; the shard has not committed
     COMMITTED = "committed"  # the shard has committed; Spark has not
     # Seen by the driver only:
+    WRITING = "writing"  # a table of another system is to be given a batch
+    STAGED = "staged"  # it has the rows, and its transaction is about to end: only PostgreSQL has this point
+    GIVEN = "given"  # it has them for good
     WRITTEN = "written"  # all shards have, and the sinks are written; Spark has not
     # Seen by the driver of a run on several hosts only:
     PLACED = "placed"  # the owners of all shards are durable, and no task of the batch has begun

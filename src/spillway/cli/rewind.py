@@ -36,15 +36,27 @@ def main(options: argparse.Namespace) -> int:
     if options.to is None:
         return _list(options, job.checkpoints(), committed=committed)
     job.send_back(options.to)
-    forgetful = [f"{name} ({sink['kind']})" for name, sink in manifest["sinks"].items() if "path" not in sink]
+    tables = [name for name, sink in manifest["sinks"].items() if "table" in sink]
+    forgetful = [
+        f"{name} ({sink['kind']})" for name, sink in manifest["sinks"].items() if not {"path", "table"} & sink.keys()
+    ]
     if options.json:
-        print_json({"to": options.to, "from": committed, "sinks_left_alone": forgetful})
+        print_json(
+            {"to": options.to, "from": committed, "sinks_left_alone": forgetful, "tables_taken_back_later": tables}
+        )
         return 0
     PEOPLE.print(
         f"Sent back from batch {committed} to batch {options.to}: resume the run, and batch {options.to + 1} comes "
         f"next.",
         soft_wrap=True,
     )
+    if tables:
+        PEOPLE.print(
+            f"These sinks are tables, from which the run takes back what came after when it is resumed: "
+            f"{', '.join(tables)}.",
+            soft_wrap=True,
+            markup=False,
+        )
     if forgetful:
         PEOPLE.print(
             f"These sinks are not folders, and have what they were given: {', '.join(forgetful)}.",

@@ -46,11 +46,12 @@ def create_whole(path: Path, data: Any) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make what was created, renamed or removed in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _sync(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Make what another library wrote into a file durable."""
+    _sync(path)
 
 
 def make_folder(folder: Path) -> None:
@@ -79,6 +80,14 @@ def remove_folder(folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         move_folder(folder, hidden)
         shutil.rmtree(hidden)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_synced(path: Path, data: Any, *, mode: int) -> None:

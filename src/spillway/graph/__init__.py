@@ -18,6 +18,7 @@ from spillway.graph.protections import (
 )
 from spillway.graph.replicas import Group, Replicate
 from spillway.graph.sinks import Console, Discard, ForEachBatch, Memory, Parquet, Sink
+from spillway.graph.tables import Delta, Postgres
 from spillway.graph.windows import Decaying, Hopping, Sliding, Windowing
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Contract",
     "Coordinated",
     "Decaying",
+    "Delta",
     "Discard",
     "Exact",
     "Feed",
@@ -40,6 +42,7 @@ __all__ = [
     "Memory",
     "Nothing",
     "Parquet",
+    "Postgres",
     "Protection",
     "Replicate",
     "Sink",

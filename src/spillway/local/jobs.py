@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from spillway.backup.keeper import Observer, ignore
 from spillway.clock import Clock, ManualClock, SystemClock
+from spillway.engine.author import Author
 from spillway.engine.coordinating import Coordination, check_coordination, needed_for_job
 from spillway.engine.job_logs import JobLogs, LogObserver, unobserved
 from spillway.engine.letting_go import LettingGo
@@ -266,7 +267,7 @@ class LocalJobs:
         before = self._letting_go.get(job)
         letting_go = self._letting_go[job] = LettingGo(job, logs, place=self._place, clock=self._looks_by)
         letting_go.log = [] if before is None else before.log
-        self._outlets.setdefault(job, Outlets(checked, logs))
+        self._outlets.setdefault(job, Outlets(checked, logs, author=Author(self._backups, graph.name)))
         self._runs[job] = LocalRun(
             graph,
             state=self.state / job,

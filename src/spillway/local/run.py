@@ -13,6 +13,7 @@ from spillway.backup.keeper import Observer, ignore
 from spillway.backup.orders import NO_ORDERS
 from spillway.backup.reach import Reach
 from spillway.clock import Clock, SystemClock
+from spillway.engine.author import Author
 from spillway.engine.coordinating import Coordination
 from spillway.engine.epochs import shard_folder
 from spillway.engine.exchange import exchange
@@ -83,7 +84,8 @@ class LocalRun:
         self._operators = kernels(self._graph, backups=backups)
         self._logs = logs
         self._coordination = coordination
-        self._outlets = outlets or Outlets(self._graph, logs)
+        author = Author(backups, graph.name) if checkpoint is None else Author.beside(checkpoint)
+        self._outlets = outlets or Outlets(self._graph, logs, author=author)
         self._feeds: dict[str, Feed] = dict(logs.feeds()) if logs is not None else {}
         for name, source in self._graph.sources.items():
             if logs is not None and source.log is not None:
@@ -133,6 +135,8 @@ class LocalRun:
         self._writing = writing
         if self._rewinding is not None:
             self._rewinding.begin(batch, self._forget_after)
+        went_back = self._rewinding is not None and self._rewinding.follows_rewind(self.batch)
+        self._outlets.begin(self.batch, went_back=went_back, observe=observe)
         places = Places(state=state, backups=backups, reach=self._reach, clock=self._clock)
         self.rescaled = divide_anew(self._graph, places, batch=batch) if rescale else finish(self._graph, places)
         """The operators whose state was divided anew, by this run or one that was killed while it did so."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from spillway.backup.reach import FOLDER
 from spillway.clock import SystemClock
+from spillway.engine.author import Author
 from spillway.engine.coordinating import Coordination, needed_for_job
 from spillway.engine.feedback import Mailbox
 from spillway.engine.inputs import Counted, Inputs, read_in_step
@@ -156,7 +157,7 @@ def spark_job(
     return SparkJob(
         name=name,
         logs=logs,
-        outlets=Outlets(graph, logs),
+        outlets=Outlets(graph, logs, author=Author.beside(str(checkpoint))),
         inputs=inputs,
         in_step=inputs is None or inputs.in_step,
         by_value=not one_machine,

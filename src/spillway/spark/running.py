@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from spillway.backup.keeper import Observer, Step
 from spillway.backup.reach import Reach
 from spillway.engine import rescaling
 from spillway.engine.adding import ADDING_RULE, Choosing, adding_plan
+from spillway.engine.author import Author
 from spillway.engine.feedback import Mailbox
 from spillway.engine.kernels import kernels
 from spillway.engine.looking import asked_for, look_at_shard
@@ -83,7 +83,9 @@ class Run:
         self._graph: CheckedGraph = checked(graph)
         self._operators = kernels(self._graph, backups=backups)
         self._job, self._query_name = job, query_name
-        self._outlets = Outlets(self._graph) if job is None else job.outlets
+        self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
+        author = Author.beside(self._places.checkpoint)
+        self._outlets = Outlets(self._graph, author=author) if job is None else job.outlets
         self._sinks = SparkSinks(self._graph, self._outlets)
         self._backups = backups
         self._spark = spark
@@ -99,9 +101,7 @@ class Run:
         self._clocking = Clocking()
         self._reports = Reports(spark.sparkContext)
         self._choosing = Choosing(ADDING_RULE)
-        self._closed = False
-        self._stopping = False
-        self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
+        self._closed = self._stopping = False
         self.state = self._places.state
         try:
             self._places.take(Holder(places=one._places, run=one, graph=one._graph.name) for one in list(_RUNS))
@@ -119,6 +119,7 @@ class Run:
             self._places.begin(batch)
             self._owners = self._owning(batch=batch, rebalance=rebalance)
             several = self._owners.several
+            went_back = self._back is not None and self._back.rewinding.follows_rewind(batch)
             check_resumable(
                 self._graph,
                 state=None if several else self.state,
@@ -126,9 +127,10 @@ class Run:
                 batch=batch,
                 rescale=rescale,
                 owners=several,
-                rewound=self._back is not None and self._back.rewinding.follows_rewind(batch),
+                rewound=went_back,
             )
             self._owners.check()
+            self._outlets.begin(batch, went_back=went_back, observe=observe)
             kept = rescaling.Places(state=self.state, backups=backups, reach=self._reach)
             self.rescaled = self._owners.divided(kept, self._places, batch=batch, rescale=rescale)
             """The operators whose state was divided anew, by this run or one that was killed while it did so."""
@@ -225,9 +227,7 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     @property

@@ -16,6 +16,7 @@ from spillway.graph.nodes import Edge
 from spillway.graph.sinks import Discard, Memory, Parquet, Sink
 from spillway.graph.spark_types import spark_schema
 from spillway.graph.stream_logs import LogOutput
+from spillway.graph.tables import TableSink
 from spillway.spark.leaving import PAYLOAD, PLACE, Destination, from_batch
 from spillway.spark.places import local_folder
 
@@ -125,7 +126,7 @@ def _destination(sink: Sink, schema: pa.Schema) -> Destination:
 
 def _wants_frame(sink: Sink) -> bool:
     """Whether a sink is given a DataFrame of ordinary columns."""
-    return not isinstance(sink, Memory | Discard | LogOutput) and not (
+    return not isinstance(sink, Memory | Discard | LogOutput | TableSink) and not (
         isinstance(sink, Parquet) and local_folder(sink.path)
     )
 
