@@ -218,14 +218,13 @@ def evaluation(
     for aggregate, of in zip(aggregates, kept, strict=True):
         mine = [next(waiting) for _ in of.partials]
         function = aggregate.aggregateFunction()
-        found = [from_python(sql.col(one.name), one.partial.type) for one in mine]
         if of.value is not None:
-            columns.append(of.value(found))
+            columns.append(of.value([one.name for one in mine]))
             attributes.append(aggregate.resultAttribute())
             evaluated.append(aggregate.resultAttribute())
             continue
         assert of.buffers is not None
-        columns += of.buffers(found)
+        columns += of.buffers([from_python(sql.col(one.name), one.partial.type) for one in mine])
         attributes += each(function.aggBufferAttributes())
         evaluated.append(catalyst.renamed(function.evaluateExpression(), catalyst.named(aggregate.resultAttribute())))
     return Evaluation(

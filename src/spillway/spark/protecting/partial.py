@@ -39,8 +39,8 @@ class Kept:
     partials: Sequence[Partial]
     buffers: Callable[[Sequence[Column]], Sequence[Column]] | None = None
     """Spark's own, in terms of the partials' columns; its result is what Spark makes of these."""
-    value: Callable[[Sequence[Column]], Column] | None = None
-    """The result, where no expression of Spark's makes one of buffers."""
+    value: Callable[[Sequence[str]], Column] | None = None
+    """The result, in terms of the names of these columns, where no expression of Spark's makes one of buffers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +180,9 @@ def _how_many_different(asked: Asked) -> Kept:
     register = sql.shiftrightunsigned(hashed, 64 - bits).cast("int")
     partial = Partial(of_batch=sql.collect_set(asked.input()), type="ARRAY<INT>", fold="registers", registers=registers)
 
-    def estimate(found: Sequence[Column]) -> Column:
-        words = sql.struct(*[found[0].getItem(place) for place in range(sketch.numWords())])
-        return asked.catalyst.estimate(sketch, words)
+    def estimate(found: Sequence[str]) -> Column:
+        words = ", ".join(f"{found[0]}[{place}]" for place in range(sketch.numWords()))
+        return asked.catalyst.estimate(sketch, sql.expr(f"struct({words})"))
 
     return Kept(
         inputs={asked.name: sql.when(value.isNotNull(), register * RANKS + rank)}, partials=[partial], value=estimate
