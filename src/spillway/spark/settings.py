@@ -57,6 +57,10 @@ FOR_ROWS = _IN_UTC | {
 FOR_SUMMED = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     _BATCH_BYTES: _NO_LIMIT,
+    # The one node with state that Spark may have in it (see protecting.closing) has none to speak of, and sees the
+    # watermark of the query without there being one below it.
+    "spark.sql.streaming.internal.stateStore.partitions": "1",
+    "spark.sql.streaming.statefulOperator.allowMultiple": "false",
 }
 
 # The same, for a query whose checkpoint is a local folder. By default Spark notes offsets and commits through a layer

@@ -86,6 +86,9 @@ class Aggregation(Taken):
             return "watermark" if self.forgetting.by_event_time else "batch"
         return None if self.ends is None or mode == "complete" else "watermark"
 
+    def puts_out_last(self, mode: Mode) -> bool:
+        return mode == "append"
+
     def operator(
         self,
         name: str,

@@ -36,6 +36,12 @@ class Catalyst:
         made = _module(self._jvm.org.apache.spark.sql.classic, "Dataset").ofRows(self.session._jsparkSession, plan)
         return DataFrame(made, self.session)
 
+    def nothing_like(self, frame: DataFrame) -> DataFrame:
+        """A stream of the same columns that never has a row."""
+        columns = self.sequence([one.newInstance() for one in each(self.analyzed(frame).output())])
+        relation = self._catalyst.plans.logical.LocalRelation
+        return self.frame(relation(columns, self._none, True, self._nothing))
+
     def column(self, expression: Any) -> Column:
         """A column of an expression."""
         return Column(_module(self._jvm.org.apache.spark.sql.classic, "ExpressionUtils").column(expression))

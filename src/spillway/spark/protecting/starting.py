@@ -18,6 +18,7 @@ from spillway.graph.summed import WATERMARK, Summed
 from spillway.operators.aggregate import Mode
 from spillway.spark.places import absolute
 from spillway.spark.protecting.bringing import Bringing
+from spillway.spark.protecting.closing import with_batches_without_data
 from spillway.spark.protecting.query import ProtectedQuery
 from spillway.spark.protecting.sinks import Going, Wanted, going
 from spillway.spark.protecting.taken import Taken
@@ -96,7 +97,7 @@ def _graph(protected: Protected, mode: Mode, sink: Going) -> Graph:
     rows = graph.source(
         "rows",
         Summed(
-            frame=taken.entering,
+            frame=with_batches_without_data(taken.entering) if taken.puts_out_last(mode) else taken.entering,
             schema=taken.carried(),
             bring=bringing,
             seen=bringing.seen,

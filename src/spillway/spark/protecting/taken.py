@@ -83,6 +83,10 @@ class Taken(ABC):
     def clock(self, mode: Mode) -> Clock | None:
         """What time shards are to be told."""
 
+    def puts_out_last(self, mode: Mode) -> bool:
+        """Whether something is put out only when the watermark has passed it."""
+        return False
+
     @property
     def drops_late(self) -> bool:
         """Whether rows are left out that come too late, though no shard is told of time."""
