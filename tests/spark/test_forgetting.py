@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 BEGIN = datetime.datetime(2024, 1, 1)
 SECOND = datetime.timedelta(seconds=1)
-WAIT, LATE = 40 * SECOND, 10 * SECOND
+WAIT, LATE = 15 * SECOND, 10 * SECOND
 BATCHES = 6
 
 Rows = list[tuple[int, datetime.datetime]]

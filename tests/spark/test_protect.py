@@ -95,6 +95,7 @@ def by_window(rows: Any, functions: Any) -> Any:
         functions.sum("amount").alias("amount"),
         functions.max("ms").alias("slowest"),
         functions.min("page").alias("page"),
+        functions.approx_count_distinct("ms").alias("about"),
     )
 
 
