@@ -230,7 +230,8 @@ def missing_settings(found: Mapping[str, str]) -> list[Setting]:
 
 def _sockets() -> dict[str, str]:
     for left in map(look_at, default_root().glob(f"{_SOCKETS}*")):
-        if not left.in_use:  # its process was killed
+        # One without an owner is about to get one: its process has only just made it.
+        if left.owner is not None and not left.in_use:  # its process was killed
             shutil.rmtree(left.path, ignore_errors=True)
     folder = make_temporary(_SOCKETS, graph="Spark's workers")
     if len(str(folder)) > _SOCKET_FOLDER_LENGTH_MAX:
