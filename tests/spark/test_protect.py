@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = "user long, page string, ms long, at timestamp, amount decimal(12,2)"
 BEGIN = datetime.datetime(2024, 1, 1)
+FILES = 5
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def folder(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("protect") / "in"
     path.mkdir()
     drawn = random.Random(3)
-    for number in range(5):
+    for number in range(FILES):
         rows = [
             (
                 drawn.choice([None, 1, 2, 3]),
@@ -94,6 +95,7 @@ def by_window(rows: Any, functions: Any) -> Any:
         functions.sum("amount").alias("amount"),
         functions.max("ms").alias("slowest"),
         functions.min("page").alias("page"),
+        functions.approx_count_distinct("ms").alias("about"),
     )
 
 
@@ -103,6 +105,42 @@ def test_every_batch_gives_what_spark_gives(mode: str, rows: Any, functions: Any
     ours = collected(sw.protect(query).writeStream.outputMode(mode), checkpointLocation=str(tmp_path / "ours"))
     sparks = collected(query.writeStream.outputMode(mode), checkpointLocation=str(tmp_path / "sparks"))
     assert ours == sparks and ours
+
+
+@pytest.fixture
+def without_data(spark: Any) -> Iterator[None]:
+    """Batches without data, as Spark has them by default."""
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+
+
+def test_the_last_windows_come_in_a_batch_without_data(
+    rows: Any, functions: Any, without_data: None, tmp_path: Path
+) -> None:
+    query = by_window(rows(), functions)
+    ours = collected(sw.protect(query).writeStream.outputMode("append"), checkpointLocation=str(tmp_path / "ours"))
+    sparks = collected(query.writeStream.outputMode("append"), checkpointLocation=str(tmp_path / "sparks"))
+    assert ours == sparks
+    assert any(row[0] == FILES for row in ours), "what ended with the last file's rows"
+
+
+@pytest.mark.parametrize("name", ["exact", "coordinated"])
+def test_what_is_put_out_for_good_is_once_though_memory_is_lost(
+    name: str, spark: Any, rows: Any, functions: Any, without_data: None, tmp_path: Path
+) -> None:
+    """Lost when the batch without data has been written, and in the one before."""
+    query = by_window(rows(), functions)
+    sparks = collected(query.writeStream.outputMode("append"), checkpointLocation=str(tmp_path / "sparks"))
+    for after in (FILES - 2, FILES):
+        out, state = tmp_path / f"out-{after}", tmp_path / f"state-{after}"
+        protected = sw.protect(query, PROTECTIONS[name], shards=2, observe=LoseMemory(state, after=after))
+        writer = protected.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"check-{after}"))
+        running = writer.option("state", str(state)).trigger(availableNow=True).start(str(out))
+        running.awaitTermination()
+        running.stop()
+        found = sorted(map(tuple, spark.read.parquet(str(out)).collect()), key=repr)
+        assert found == sorted((row[1:] for row in sparks), key=repr)
 
 
 PROTECTIONS = {

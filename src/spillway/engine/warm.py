@@ -19,6 +19,7 @@ from spillway.operators.aggregate import Aggregate, Folded, Mode
 from spillway.operators.operator import Operator
 from spillway.operators.regression import learn, numbered
 from spillway.operators.ripple_join import RippleJoin
+from spillway.operators.sketched import above, put_ranks
 from spillway.state import HashTable, KeySet, Matrix, Shard, Vector, ordering
 from spillway.state.compiled import is_kept
 
@@ -51,6 +52,7 @@ def warm() -> None:
         ]
     )
     _run_learning()
+    _run_sketches()
 
 
 def is_warm() -> bool:
@@ -110,6 +112,11 @@ def _run_learning() -> None:
     _, numbers = numbered(np.array([5]))
     ones, none = np.ones(1), np.zeros(1, np.int64)
     learn(np.zeros(2), ones, np.array([0, 1]), numbers, ones, none, 1, 0.1, False, 0.0, 0, np.zeros(5))
+
+
+def _run_sketches() -> None:
+    words, ones, zeros = np.zeros(1, np.int64), np.ones(1, np.int32), np.zeros(1, np.int64)
+    put_ranks(words, zeros[: above(words, zeros, ones, np.empty(1, np.int64))], ones)
 
 
 def _run_primitives(shard: Shard) -> None:

@@ -7,7 +7,7 @@ its number for their ``seq``: they are in no order, and the same whenever it is 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -17,23 +17,38 @@ WATERMARK = "watermark"
 WATERMARK_FIELD = pa.field(WATERMARK, pa.int64())
 
 
+Clock = Literal["watermark", "batch"]
+"""What time shards are told: how far the watermark has come, or when the batch began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """Where time stands in a batch, in microseconds: the same whenever the batch is run again."""
+
+    now_us: int = 0
+    """What shards are told."""
+    late_us: int | None = None
+    """Rows up to then come too late; None if none does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summed:
     """A streaming DataFrame, and what is made of each of its micro-batches.
 
-    ``bring(rows, shards, late_us)`` gives a DataFrame of ``shards`` partitions: what is for shard i in partition i. Its
-    columns are those of ``schema``. With ``tells_watermark`` each shard also hears of the watermark, in every batch,
-    and ``late_us`` says up to when rows come too late, in microseconds; otherwise it is None.
+    ``bring(rows, shards, when)`` gives a DataFrame of ``shards`` partitions: what is for shard i in partition i. Its
+    columns are those of ``schema``. With ``tells`` each shard also hears in every batch how far time has come, by that
+    clock. Where neither that nor ``drops_late`` is asked for, ``when`` says nothing.
     """
 
     frame: Any
     schema: pa.Schema
-    bring: Callable[[Any, int, int | None], Any]
-    tells_watermark: bool = False
+    bring: Callable[[Any, int, When], Any]
+    tells: Clock | None = None
+    drops_late: bool = False
     seen: Callable[[int, int], object] = lambda rows, groups: None
     """Called after a batch with how many rows Spark read and how many tuples came of them, about."""
 
     @property
     def tuples(self) -> pa.Schema:
         """What enters the graph, but for ``seq``."""
-        return self.schema.append(WATERMARK_FIELD) if self.tells_watermark else self.schema
+        return self.schema.append(WATERMARK_FIELD) if self.tells else self.schema

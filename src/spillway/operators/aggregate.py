@@ -6,16 +6,16 @@ or last of them. Keys have any number of columns, of any types, and null is a va
 **What is put out** (Spark's output modes). ``update``: each row that the batch touched, as it is then. ``complete``:
 all rows, in every batch. ``append``: each row once, when it has ended.
 
-**Rows that end.** With ``ends`` one of the key's columns says when a row does: once the watermark has reached it. How
-far that is comes with the tuples, in the column ``told_by`` of tuples that have nothing else to say. A row that has
-ended is put out, if that is the mode, and dropped. Memory is given back when as many rows have ended as there are
-left: the others are written anew, which costs as much as they take. So there is never more than twice the memory of
-the rows that live, and what a batch brings. A batch in which rows were put out for good is backed up: a recovery must
-not put them out again.
+**Rows that end** (see ``operators.ending``). With ``ends`` one of the key's columns says when a row does: once the
+watermark has reached it. A row that has ended is put out, if that is the mode, and dropped. A batch in which rows were
+put out for good is backed up: a recovery must not put them out again. With ``forget_after`` a row ends so long after
+the newest of its tuples, whose times are in the column ``seen``; the next one for its key begins it anew.
 
 **What theta bounds.** Each value of each row that is a number, by itself: after any failures a sum, a count, a least or
 a greatest value is off by at most theta from what it would have been (``metric`` max, a row that is missing counts as
-zero). Of texts and wide decimals it cannot be said how far they are off: under ``Approximate`` they are refused.
+zero). Of texts, wide decimals and sketches it cannot be said how far they are off: under ``Approximate`` they are
+refused. So is ``forget_after``: a recovered row may have been seen since its backup, although its values are the same;
+it would be forgotten too soon, with all it has.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,8 @@ from spillway.errors import GraphError
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.graph.protections import Approximate, Protection
 from spillway.operators.composite import CompositeKeys, is_text, width_of
-from spillway.operators.held import Held, Int64s, Tables, held, known_column
+from spillway.operators.ending import END, END_COLUMN, ending, to_keep
+from spillway.operators.held import Held, Int64s, Tables, held, known_column, out_type
 from spillway.operators.operator import Operator, Out
 from spillway.state.folding import Fold
 from spillway.state.rows import RowColumn, RowTable, keep_rows
@@ -39,10 +40,6 @@ from spillway.state.rows import RowColumn, RowTable, keep_rows
 __all__ = ["Aggregate", "Folded", "Mode"]
 
 Mode = Literal["update", "append", "complete"]
-
-_ENDS = "ends"
-_ROWS_KEPT_MIN = 4096
-"""So many rows that have ended are not worth writing the others anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +55,13 @@ class Folded:
     type: pa.DataType
     valid_by: str | None = None
     weight: float = 1.0
+    registers: int = 0
+    """Of a sketch, whose ``column`` is lists of places and ranks: see ``operators.sketched``."""
+
+    @property
+    def out(self) -> pa.DataType:
+        """The type of what is put out."""
+        return out_type(self.type, self.fold)
 
 
 class Aggregate(Operator):
@@ -70,7 +74,7 @@ class Aggregate(Operator):
 
     ordered = False
     null_keys = True
-    parameters: ClassVar[tuple[str, ...]] = ("values", "key_types", "ends", "wraps", "about")
+    parameters: ClassVar[tuple[str, ...]] = ("values", "key_types", "ends", "forget_after", "wraps", "about")
 
     def __init__(
         self,
@@ -80,6 +84,8 @@ class Aggregate(Operator):
         values: Mapping[str, Folded],
         mode: Mode = "update",
         ends: str | None = None,
+        forget_after: timedelta | None = None,
+        seen: str | None = None,
         told_by: str | None = None,
         wraps: bool = False,
         about: Sequence[str] = (),
@@ -93,20 +99,16 @@ class Aggregate(Operator):
         self.key_types = tuple(key.values())
         self.values = dict(values)
         self.mode: Mode = mode
-        self.ends, self.told_by = ends, told_by
+        self.ends, self.forget_after = ends, forget_after
         self.wraps = wraps
         self.about = tuple(about)
-        if (ends is None) != (told_by is None) or (ends is not None and ends not in key):
-            raise GraphError(
-                f"Operator {name!r}: rows that end want ends=, one of the key's columns, and told_by=, a column that "
-                f"says how far time has come; got {ends!r} and {told_by!r}."
-            )
+        self._ending = ending(name, key=key, ends=ends, seen=seen, forget_after=forget_after, told_by=told_by)
         if mode == "append" and ends is None:
             raise GraphError(f"Operator {name!r}: append puts a row out when it ends, so it wants ends=.")
         self._held = [self._holding(place, *item) for place, item in enumerate(self.values.items())]
         self._check_theta()
         columns = {known_column(place): RowColumn(metric=None) for place in range(len(self._held))}
-        columns |= {_ENDS: RowColumn(metric=None)} if ends is not None else {}
+        columns |= {END: END_COLUMN} if self._ending is not None else {}
         for one in self._held:
             columns |= one.columns()
         self.groups = RowTable(columns)
@@ -114,45 +116,59 @@ class Aggregate(Operator):
             self.texts = RowTable({})
 
     def _holding(self, place: int, name: str, of: Folded) -> Held:
-        return held(f"value-{name}", of.type, of.fold, place=place, weight=of.weight, wraps=self.wraps)
+        return held(
+            f"value-{name}", of.type, of.fold, place=place, weight=of.weight, wraps=self.wraps, registers=of.registers
+        )
 
     def _check_theta(self) -> None:
-        if isinstance(self.protect, Approximate):
-            for one, name in zip(self._held, self.values, strict=True):
-                if not one.measured:
-                    raise GraphError(
-                        f"Operator {self.name!r}: nothing tells how far {one.kind} values such as {name!r} are apart, "
-                        f"so no theta can bound their error. Use Exact() or Coordinated(every=...), or leave {name!r} "
-                        f"out."
-                    )
+        if not isinstance(self.protect, Approximate):
+            return
+        for one, name in zip(self._held, self.values, strict=True):
+            if not one.measured:
+                raise GraphError(
+                    f"Operator {self.name!r}: nothing tells how far {one.kind} values such as {name!r} are apart, "
+                    f"so no theta can bound their error. Use Exact() or Coordinated(every=...), or leave {name!r} "
+                    f"out."
+                )
+        if self.forget_after is not None:
+            raise GraphError(
+                f"Operator {self.name!r}: a row that was recovered could be forgotten too soon, with all it has, so "
+                f"no theta bounds the error. Use forget_after= with Exact() or Coordinated(every=...)."
+            )
 
     def output_schemas(self, inputs: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
         wanted = dict(zip(self.key, self.key_types, strict=True))
         wanted |= {of.column: of.type for of in self.values.values()}
+        wanted |= {name: pa.int64() for name in self._times()}
         self.want(inputs, "in", **wanted)
         keys = [pa.field(name, kind) for name, kind in zip(self.key, self.key_types, strict=True)]
-        return {"out": pa.schema([SEQ_FIELD, *keys, *(pa.field(name, of.type) for name, of in self.values.items())])}
+        return {"out": pa.schema([SEQ_FIELD, *keys, *(pa.field(name, of.out) for name, of in self.values.items())])}
 
     def reads(self, port: str) -> frozenset[str]:
-        also = [name for name in (self.told_by, *(of.valid_by for of in self.values.values())) if name is not None]
-        return self.placed_by | {of.column for of in self.values.values()} | frozenset(also)
+        also = {of.valid_by for of in self.values.values() if of.valid_by is not None}
+        return self.placed_by | {of.column for of in self.values.values()} | also | self._times()
+
+    def _times(self) -> frozenset[str]:
+        """The columns about time that are not the key's."""
+        if self._ending is None:
+            return frozenset()
+        return frozenset({self._ending.told_by, self._ending.column}) - {*self.key}
 
     # -- kernel -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._reached: int | None = None  # the watermark
+        self._reached: int | None = None  # how far time has come
 
     def process(self, port: str, batch: pa.RecordBatch) -> Iterator[Out]:
-        if self.told_by is not None:
-            batch = self._hear(batch)
+        if self._ending is not None:
+            batch, self._reached = self._ending.heard(batch, self._reached)
         if not batch.num_rows:
             return
         keys = [batch[name] for name in self.key]
         before = len(self.groups)
         positions = self.groups.enter(*self._keys.encode(keys, rows=batch.num_rows))
-        if self.ends is not None and len(self.groups) > before:
-            fresh = positions >= before
-            self.groups.set(_ENDS, positions[fresh], _times(batch[self.ends])[fresh])
+        if self._ending is not None:
+            self._ending.put_off(self.groups, positions, self._ending.ends(batch, self._reached), before=before)
         words = {name: self.groups.read(name)[positions] for name in self._words}
         before_words = {name: found.copy() for name, found in words.items()}
         found: list[pa.Array] = []
@@ -171,24 +187,32 @@ class Aggregate(Operator):
             yield self._out(keys, found)
 
     def finish(self) -> Iterator[Out]:
+        living: Int64s | None = None  # all
+        if self._ending is not None and self._reached is not None:
+            if self.mode == "append":
+                yield from self._put_out_ended(self._reached)
+            self._ending.forget(self.groups, self._reached, columns=self.groups.columns)
+            if self.mode != "complete" or not self._ending.for_good:
+                living = self._ending.living(self.groups, self._reached)
         if self.mode == "complete":
-            yield from self._out_stored(np.arange(len(self.groups)))
-        if self._reached is not None and self.mode != "complete":
-            yield from self._end(self._reached)
+            yield from self._out_stored(np.arange(len(self.groups)) if living is None else living)
+        self._give_back(living)
 
-    def _end(self, reached: int) -> Iterator[Out]:
-        """Drop the rows that have ended by now, and put out those that had not before, if that is the mode."""
-        ends = self.groups.read(_ENDS)
-        if self.mode == "append":
-            before = self.groups.closed
-            ending = np.flatnonzero((ends <= reached) & (ends > (_NEVER if before is None else before)))
-            if ending.size:
-                yield from self._out_stored(ending)
-                self.groups.close_up_to(reached)
-        living = ends > reached
-        count = int(np.count_nonzero(living))
-        if living.size - count > max(count, _ROWS_KEPT_MIN):
-            self._keep(np.flatnonzero(living))
+    def _put_out_ended(self, reached: int) -> Iterator[Out]:
+        """Put out the rows that have ended by now and had not before."""
+        ends, before = self.groups.read(END), self.groups.closed
+        ending = np.flatnonzero((ends <= reached) & (ends > (_NEVER if before is None else before)))
+        if ending.size:
+            yield from self._out_stored(ending)
+            self.groups.close_up_to(reached)
+
+    def _give_back(self, living: Int64s | None) -> None:
+        """Give memory back, if rows have gone, or texts that rows named before, and it is worth it."""
+        count = len(self.groups) if living is None else living.size
+        texts = self._tables.texts
+        named = count * sum(is_text(one.kind) for one in self._held)
+        if to_keep(count, len(self.groups)) or (texts is not None and to_keep(named, len(texts))):
+            self._keep(np.arange(count) if living is None else living)
 
     def _keep(self, living: Int64s) -> None:
         texts = self._tables.texts
@@ -202,15 +226,6 @@ class Aggregate(Operator):
         everything = np.arange(living.size)
         for name, old in entries.items():
             self.groups.set(name, everything, np.searchsorted(wanted, old))
-
-    def _hear(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Take note of the watermark; the tuples without those that tell of it."""
-        told = batch[self.told_by]
-        if told.null_count == batch.num_rows:
-            return batch
-        reached = pc.max(told).as_py()
-        self._reached = reached if self._reached is None else max(reached, self._reached)
-        return batch.filter(pc.is_null(told))
 
     def _out_stored(self, positions: Int64s) -> Iterator[Out]:
         for first in range(0, positions.size, _ROWS_OUT):
@@ -239,9 +254,3 @@ class Aggregate(Operator):
 
 _NEVER = -(2**63)
 _ROWS_OUT = 200_000
-
-
-def _times(column: pa.Array) -> Int64s:
-    """When rows end, in microseconds; one that never says so never does."""
-    found: Int64s = np.asarray(pc.fill_null(column.cast(pa.int64()), 2**63 - 1))
-    return found

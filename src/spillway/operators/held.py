@@ -4,6 +4,7 @@
     numbers         floating-point ones: one cell, of 64 bits, from which 32 come back as they were
     wide            decimals of more digits: two cells, the low and the high half
     texts           strings and bytes: a cell that names an entry of a table of texts
+    sketches        of how many different values there were: a row of cells (see ``operators.sketched``)
 
 The first two are folded by kernels and measured: the divergence is in their own unit. The others go through Arrow, and
 nothing says how far two texts are apart.
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from spillway.errors import GraphError, InputError
 from spillway.operators.composite import CompositeKeys, is_text
+from spillway.operators.sketched import SEEN, WORDS, as_lists, raise_registers, words_of
 from spillway.state.folding import CODES, Fold, add_known, better
 from spillway.state.rows import RowColumn, RowTable
 
@@ -240,17 +242,57 @@ class HeldTexts(_HeldByArrow):
         tables.rows.set(self.name, positions, entries)
 
 
+class HeldSketches(Held):
+    """Sketches of how many different values there were."""
+
+    def __init__(
+        self, name: str, kind: pa.DataType, fold: Fold, *, place: int, weight: float, wraps: bool, registers: int
+    ) -> None:
+        super().__init__(name, kind, fold, place=place, weight=weight, wraps=wraps)
+        if kind != SEEN or registers < 1:
+            raise GraphError(
+                f"Column {name!r}: a sketch wants lists of 32-bit integers, and how many registers it has."
+            )
+        self.words = words_of(registers)
+
+    def columns(self) -> Mapping[str, RowColumn]:
+        return {self.name: RowColumn(metric=None, width=self.words)}
+
+    def take(self, tables: Tables, positions: Int64s, known: Bools) -> pa.Array:
+        return as_lists(tables.rows.read(self.name)[positions].reshape(-1, self.words))
+
+    def put(self, tables: Tables, positions: Int64s, values: pa.Array, valid: Bools, known: Bools) -> pa.Array:
+        raise_registers(tables.rows, self.name, positions, values)
+        return self.take(tables, positions, known)
+
+
 _AS_KEYS = {kind: CompositeKeys([kind]) for kind in (pa.string(), pa.binary())}
 
 
 def is_measured(kind: pa.DataType) -> bool:
     """Whether it can be said how far two values of a type are apart."""
-    return held("", kind, "last", place=0).measured
+    return not pa.types.is_list(kind) and held("", kind, "last", place=0).measured
 
 
-def held(name: str, kind: pa.DataType, fold: Fold, *, place: int, weight: float = 1.0, wraps: bool = False) -> Held:
+def out_type(kind: pa.DataType, fold: Fold) -> pa.DataType:
+    """The type of what comes out where values of this type go in."""
+    return WORDS if fold == "registers" else kind
+
+
+def held(
+    name: str,
+    kind: pa.DataType,
+    fold: Fold,
+    *,
+    place: int,
+    weight: float = 1.0,
+    wraps: bool = False,
+    registers: int = 0,
+) -> Held:
     """How values of this type are held; refused for one of which nothing is known."""
     found: type[Held]
+    if fold == "registers":
+        return HeldSketches(name, kind, fold, place=place, weight=weight, wraps=wraps, registers=registers)
     if is_text(kind):
         found = HeldTexts
     elif pa.types.is_decimal128(kind):

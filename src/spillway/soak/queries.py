@@ -1,4 +1,5 @@
-"""Random aggregations over random rows, as SQL: what ``sw.protect`` is held against Spark with.
+"""Random aggregations over random rows, as SQL, and duplicates dropped by random columns: what ``sw.protect`` is held
+against Spark with.
 
 Rows have a column of every type that Spark groups or aggregates by, and values that go wrong: nulls, NaN, both zeros,
 the ends of every integer, empty strings, times before 1970. Floating-point numbers are whole quarters, so that their
@@ -8,6 +9,7 @@ Which row of a batch is the first is up to Spark, and its plan. So queries that 
 Spark's own answer is asked for in other words: as the value of the row with the lowest number.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -38,6 +40,7 @@ COLUMNS = {
 NUMBER = "n"
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()) + f", {NUMBER} bigint"
 
+_DUPLICATES = 0.15
 _NULLS = 0.15
 _EXTREMES = 0.08  # of integers, where sums may not fit
 _NUMBERS = ("tiny", "small", "whole", "long", "single", "number", "money", "wide")
@@ -53,7 +56,10 @@ _KEYS = (
     "length(word)",
     "cast(money as string)",
     "struct(whole, word)",
+    "if(flag, struct(whole, word), NULL)",
 )
+# Sliding windows make several rows of one: which is the first is not said.
+_CARRIED = (*(key for key in _KEYS if "5 minutes" not in key), "array(tiny, small)", "array(word)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +71,48 @@ class RandomQuery:
     plain: str  # the same in words that say the same of all rows at once
     batches: tuple[tuple[tuple[Any, ...], ...], ...]
     at_once: bool  # whether rows go to their shards before they are added up
+    by: tuple[str, ...] = ()  # columns by which duplicates of what ``sql`` gives are dropped
 
     def sentence(self) -> str:
-        return f"{sum(map(len, self.batches))} rows in {len(self.batches)} batches, {self.sql}"
+        by = f" WITHOUT DUPLICATES BY {', '.join(self.by)}" if self.by else ""
+        return f"{sum(map(len, self.batches))} rows in {len(self.batches)} batches, {self.sql}{by}"
 
 
 def random_query(seed: int) -> RandomQuery:
     """The query of this seed."""
     random = generator(seed, "soak", "queries")
+    return _duplicates(seed, random) if random.random() < _DUPLICATES else _aggregation(seed, random)
+
+
+def _duplicates(seed: int, random: np.random.Generator) -> RandomQuery:
+    """Rows without those whose key came before: of each key the one with the lowest number is left."""
+    chosen = [str(one) for one in random.choice(_CARRIED, size=int(random.integers(1, 6)), replace=False)]
+    few, sizes = bool(random.random() < 0.7), [int(random.choice([0, 1, 5, 40])) for _ in range(3)]
+    numbers = iter(range(sum(sizes)))
+    names = [f"c{place}" for place in range(len(chosen))]
+    keys = [name for name, of in zip(names, chosen, strict=True) if not of.startswith("array")]
+    by = tuple(keys[: int(random.integers(1, len(keys) + 1))]) if keys else ()
+    if not by:
+        return _duplicates(seed, random)
+    named = ", ".join(f"{of} AS {name}" for of, name in zip(chosen, names, strict=True))
+    first = ", ".join(f"min_by({name}, {NUMBER}) AS {name}" for name in names)
+    return RandomQuery(
+        seed=seed,
+        sql=f"SELECT {named} FROM {VIEW}",
+        plain=f"SELECT {first} FROM (SELECT {named}, {NUMBER} FROM {VIEW}) GROUP BY {', '.join(by)}",
+        batches=_batches(random, sizes, numbers, few=few),
+        at_once=False,
+        by=by,
+    )
+
+
+def _batches(
+    random: np.random.Generator, sizes: list[int], numbers: Iterator[int], *, few: bool
+) -> tuple[tuple[tuple[Any, ...], ...], ...]:
+    return tuple(tuple((*_row(random, few=few), next(numbers)) for _ in range(size)) for size in sizes)
+
+
+def _aggregation(seed: int, random: np.random.Generator) -> RandomQuery:
     keys = [str(key) for key in random.choice(_KEYS, size=int(random.integers(0, 4)), replace=False)]
     # Two windows in one query are more than Spark allows.
     windows = [key for key in keys if key.startswith("window")]
@@ -94,7 +134,7 @@ def random_query(seed: int) -> RandomQuery:
         seed=seed,
         sql=written([f"{value.sql} AS c{place}" for place, value in enumerate(values)]),
         plain=written([f"{value.plain} AS c{place}" for place, value in enumerate(values)]),
-        batches=tuple(tuple((*_row(random, few=few), next(numbers)) for _ in range(size)) for size in sizes),
+        batches=_batches(random, sizes, numbers, few=few),
         at_once=bool(random.random() < 0.5),
     )
 
@@ -137,6 +177,8 @@ def _aggregate(random: np.random.Generator) -> _Value:
         "bool_and(flag)",
         "bool_or(flag)",
         f"count_if({number} > 1)",
+        f"approx_count_distinct({column})",
+        f"approx_count_distinct({column}, {random.choice([0.02, 0.1, 0.3])})",
     ]
     text = str(random.choice(choices)) + _filter(conditions)
     return _Value(text, text)

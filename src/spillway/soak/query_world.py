@@ -18,11 +18,15 @@ import pyarrow as pa
 
 from spillway.errors import InputError
 from spillway.graph.feeds import SEQ_FIELD
-from spillway.graph.spark_types import spark_schema
-from spillway.operators.aggregate import Aggregate
-from spillway.soak.queries import SCHEMA, VIEW, RandomQuery
+from spillway.graph.spark_types import arrow_of, spark_schema
+from spillway.graph.summed import When
+from spillway.operators.aggregate import Mode
+from spillway.operators.operator import Out
+from spillway.soak.queries import COLUMNS, NUMBER, SCHEMA, VIEW, RandomQuery
 from spillway.spark import session
-from spillway.spark.protecting.taking_apart import Aggregation, taken_apart
+from spillway.spark.protecting.catalyst import Catalyst
+from spillway.spark.protecting.taken import Taken
+from spillway.spark.protecting.taking_apart import taken_apart
 from spillway.state.shard import Shard
 
 _SETTINGS = {
@@ -31,6 +35,8 @@ _SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+_NAMES = {**COLUMNS, NUMBER: "bigint"}
+_TYPES = [arrow_of(kind) for kind in _NAMES.values()]
 _TOO_LARGE = ("OVERFLOW", "overflow", "does not fit", "out of range")
 
 
@@ -57,12 +63,13 @@ def compare(query: RandomQuery, spark: Any) -> Compared:
 
 
 def _ours(query: RandomQuery, spark: Any, folder: Path) -> Any:
-    kept: _Kept | None = None
-    for number, batch in enumerate(query.batches):
-        asked = taken_apart(_asked(spark, query.sql, list(batch)))
-        kept = kept or _Kept(asked, folder)
-        kept.add(asked, number, at_once=query.at_once)
-    assert kept is not None
+    first, *others = query.batches
+    frame = _asked(spark, query.sql, list(first))
+    asked = taken_apart(frame.dropDuplicates(list(query.by)) if query.by else frame)
+    kept = _Kept(asked, folder, mode="append" if query.by else "complete")
+    kept.add(asked.entering, 0, at_once=query.at_once)
+    for number, batch in enumerate(others, 1):
+        kept.add(_of_others(asked.entering, _given(spark, list(batch))), number, at_once=query.at_once)
     return kept.results(spark)
 
 
@@ -123,44 +130,68 @@ class QueryWorld:
 class _Kept:
     """What is kept of a query between batches."""
 
-    def __init__(self, asked: Aggregation, folder: Path) -> None:
+    def __init__(self, asked: Taken, folder: Path, *, mode: Mode) -> None:
         self._schema = asked.carried()
-        operator = Aggregate(
-            "groups",
-            key={part.name: part.arrow for part in asked.parts},
-            values=asked.folded({}),
-            mode="complete",
-        )
+        operator = asked.operator("groups", mode=mode, told_by="", protection=None, thetas={}, shards=2, wraps=False)
         self._shard = Shard(folder, fingerprint=0, tracked=True)
         entering = pa.schema([SEQ_FIELD, *self._schema])
         self._operator = operator.opened(self._shard, operator.output_schemas({"in": entering}))
         self._asked = asked
         self._entering = entering
+        self._mode = mode
+        self._out: list[pa.RecordBatch] = []
 
-    def add(self, asked: Aggregation, batch: int, *, at_once: bool) -> None:
+    def add(self, entering: Any, batch: int, *, at_once: bool) -> None:
         """The rows of a batch."""
-        brought = asked.added_up(asked.entering, shards=2, late_us=None, at_once=at_once)
+        brought = self._asked.added_up(entering, shards=2, when=When(), at_once=at_once)
         rows = brought.toArrow().cast(self._schema).combine_chunks()
         with self._shard.lock():
             self._shard.begin(batch)
             self._operator.begin()
+            out: list[Out] = []
             for some in rows.to_batches(max_chunksize=7):
                 columns = [pa.array(np.full(some.num_rows, batch)), *some.columns]
-                for _ in self._operator.process("in", pa.RecordBatch.from_arrays(columns, schema=self._entering)):
-                    pass
-            self._out = [one.batch for one in self._operator.finish()]
+                out += self._operator.process("in", pa.RecordBatch.from_arrays(columns, schema=self._entering))
+            out += self._operator.finish()
+            found = [one.batch for one in out]
+            self._out = found if self._mode == "complete" else self._out + found
             self._shard.settle(seq=batch, tuples=rows.num_rows)
             self._shard.commit()
 
     def results(self, spark: Any) -> Any:
-        """All groups, after the last batch."""
-        table = pa.Table.from_batches(self._out, schema=self._operator.schemas["out"]).select(self._schema.names)
-        return self._asked.result(spark.createDataFrame(table, spark_schema(self._schema, "groups")))
+        """What there is after the last batch."""
+        out = self._operator.schemas["out"]
+        # PySpark stumbles over lists in a table without any batch.
+        batches = [*self._out, pa.RecordBatch.from_pylist([], out)]
+        table = pa.Table.from_batches(batches, schema=out).drop_columns([SEQ_FIELD.name])
+        return self._asked.result(spark.createDataFrame(table, spark_schema(table.schema, "groups")))
 
 
 def _asked(spark: Any, query: str, rows: list[Any]) -> Any:
-    spark.createDataFrame(rows, SCHEMA).coalesce(1).createOrReplaceTempView(VIEW)
+    _given(spark, rows).createOrReplaceTempView(VIEW)
     return spark.sql(query)
+
+
+def _given(spark: Any, rows: list[Any]) -> Any:
+    """The rows as a DataFrame. Given as Arrow, Spark has them; for rows of Python's it would ask a worker."""
+    columns = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(_TYPES)]
+    batch = pa.RecordBatch.from_arrays(columns, names=[*_NAMES])
+    return spark.createDataFrame(pa.Table.from_batches([batch]), SCHEMA).coalesce(1)
+
+
+def _of_others(frame: Any, rows: Any) -> Any:
+    """The same DataFrame of other rows: taking a query apart again would cost more than running it."""
+    catalyst = Catalyst(rows.sparkSession)
+    nodes, fresh = [catalyst.analyzed(frame)], catalyst.analyzed(rows)
+    while nodes[-1].children().size():
+        nodes.append(nodes[-1].children().head())
+    while fresh.children().size():
+        fresh = fresh.children().head()
+    plan = nodes.pop()
+    plan = plan.copy(plan.output(), fresh.data(), plan.isStreaming(), plan.stream())
+    for node in reversed(nodes):
+        plan = catalyst.on(node, plan)
+    return catalyst.frame(plan)
 
 
 def _rows(make: Any) -> Counter[Any] | None:
@@ -176,7 +207,7 @@ def _rows(make: Any) -> Counter[Any] | None:
 
 def _plain(value: Any) -> Any:
     """A value that can be compared with ``==``: NaN equals itself, and -0.0 is another zero only where it is a key."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return tuple(map(_plain, value))
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0

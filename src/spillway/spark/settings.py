@@ -57,6 +57,10 @@ FOR_ROWS = _IN_UTC | {
 FOR_SUMMED = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     _BATCH_BYTES: _NO_LIMIT,
+    # The one node with state that Spark may have in it (see protecting.closing) has none to speak of, and sees the
+    # watermark of the query without there being one below it.
+    "spark.sql.streaming.internal.stateStore.partitions": "1",
+    "spark.sql.streaming.statefulOperator.allowMultiple": "false",
 }
 
 # The same, for a query whose checkpoint is a local folder. By default Spark notes offsets and commits through a layer
@@ -229,7 +233,8 @@ def missing_settings(found: Mapping[str, str]) -> list[Setting]:
 
 def _sockets() -> dict[str, str]:
     for left in map(look_at, default_root().glob(f"{_SOCKETS}*")):
-        if not left.in_use:  # its process was killed
+        # One without an owner is about to get one: its process has only just made it.
+        if left.owner is not None and not left.in_use:  # its process was killed
             shutil.rmtree(left.path, ignore_errors=True)
     folder = make_temporary(_SOCKETS, graph="Spark's workers")
     if len(str(folder)) > _SOCKET_FOLDER_LENGTH_MAX:

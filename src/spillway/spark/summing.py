@@ -3,8 +3,9 @@
 The streaming query gives its rows as they are. Inside ``foreachBatch`` they are added up by Spark, whose own exchange
 brings each key to the task of its shard, and there a Python map applies the graph's first stage with state.
 
-*Which batch is this?* A watermark is a matter of Spark's query: what it is in a batch follows from the batches before.
-It is read off the execution that the query is about to run, and goes along with every task as a local property.
+*What time is it?* A watermark is a matter of Spark's query: what it is in a batch follows from the batches before.
+It is read off the execution that the query is about to run, as is when the batch was planned, and goes along with every
+task as a local property.
 """
 
 from collections.abc import Iterator
@@ -24,11 +25,11 @@ from spillway.errors import RunError
 from spillway.graph.feeds import SEQ_FIELD
 from spillway.graph.nodes import Edge, Source
 from spillway.graph.stages import Stage
-from spillway.graph.summed import WATERMARK_FIELD, Summed
+from spillway.graph.summed import WATERMARK_FIELD, Summed, When
 from spillway.spark.leaving import Departure
 from spillway.spark.task import RunContext, run_stage, whereabouts
 
-_PROPERTY = "spillway.watermark"
+_PROPERTY = "spillway.time"
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
@@ -45,12 +46,13 @@ class SummedStage:
     def bring(self, rows: DataFrame) -> DataFrame:
         """The rows of a micro-batch, added up, each where its task is."""
         session = rows.sparkSession
-        late_us = None
-        if self.source.tells_watermark:
-            watermarks = watermarks_of(self.query(session), batch=int(_told(session, _BATCH_ID)))
-            session.sparkContext.setLocalProperty(_PROPERTY, str(watermarks.reached_us))
-            late_us = watermarks.late_us
-        brought = self.source.bring(rows, self.shards, late_us)
+        when = When()
+        if self.source.tells or self.source.drops_late:
+            times = times_of(self.query(session), batch=int(_told(session, _BATCH_ID)))
+            now_us = times.began_us if self.source.tells == "batch" else times.reached_us
+            session.sparkContext.setLocalProperty(_PROPERTY, str(now_us))
+            when = When(now_us=now_us, late_us=times.late_us)
+        brought = self.source.bring(rows, self.shards, when)
         if not isinstance(brought, DataFrame):
             raise RunError(f"What is made of a micro-batch must be a DataFrame; got {type(brought).__name__}.")
         return brought
@@ -91,37 +93,39 @@ class SummedTask:
             told = [pa.nulls(rows.num_rows, pa.int64())] if tells else []
             yield self.edge, pa.RecordBatch.from_arrays([numbers, *rows.columns, *told], schema=schema)
         if tells:
-            yield self.edge, _telling(schema, batch=batch, watermark_us=watermark_here())
+            yield self.edge, _telling(schema, batch=batch, now_us=time_here())
 
 
-def _telling(schema: pa.Schema, *, batch: int, watermark_us: int) -> pa.RecordBatch:
+def _telling(schema: pa.Schema, *, batch: int, now_us: int) -> pa.RecordBatch:
     """A tuple that says how far time has come, and nothing else."""
-    said = {SEQ_FIELD.name: batch, WATERMARK_FIELD.name: watermark_us}
+    said = {SEQ_FIELD.name: batch, WATERMARK_FIELD.name: now_us}
     columns = [pa.array([said.get(column.name)], column.type) for column in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watermarks:
-    """How far time has come in a batch, in microseconds: what begins after ``late_us`` is in time for it, and what
-    ends until ``reached_us`` ends in it."""
+class Times:
+    """Those of a batch, in microseconds: rows until ``late_us`` come too late for it, and what ends until
+    ``reached_us`` ends in it. ``began_us`` is when Spark planned it."""
 
     late_us: int
     reached_us: int
+    began_us: int
 
 
-def watermarks_of(query: StreamingQuery, *, batch: int) -> Watermarks:
-    """Those of the batch at hand, as Spark has them."""
+def times_of(query: StreamingQuery, *, batch: int) -> Times:
+    """Those of the batch at hand, as Spark has them, and keeps them in its log of offsets."""
     try:
         execution = query._jsq.streamingQuery().lastExecution()
         if execution.currentBatchId() != batch:
             raise RunError(f"Spark runs another batch than {batch}.")
-        reached_ms = execution.offsetSeqMetadata().batchWatermarkMs()
+        here = execution.offsetSeqMetadata()
         before = execution.prevOffsetSeqMetadata()
         late_ms = before.get().batchWatermarkMs() if before.isDefined() else 0
+        reached_ms, began_ms = here.batchWatermarkMs(), here.batchTimestampMs()
     except Py4JError as error:
         raise RunError(f"Spark does not tell the watermark of batch {batch}.") from error
-    return Watermarks(late_us=1000 * late_ms, reached_us=1000 * reached_ms)
+    return Times(late_us=1000 * late_ms, reached_us=1000 * reached_ms, began_us=1000 * began_ms)
 
 
 def rows_read(query: StreamingQuery) -> int:
@@ -137,7 +141,7 @@ def _told(session: SparkSession, name: str) -> str:
     return found
 
 
-def watermark_here() -> int:
+def time_here() -> int:
     """What this task was told."""
     task = TaskContext.get()
     told = None if task is None else task.getLocalProperty(_PROPERTY)

@@ -1,4 +1,4 @@
-"""Values folded into cells: added, or the least, greatest, first or last of them.
+"""Values folded into cells: added, or the least, greatest, first or last of them. Sketches have a file of their own.
 
 A cell is *known* once a value was folded into it, which whoever keeps it says: nothing is neither least nor first. What
 changes few cells, as the least and greatest do, is told first and written by another: only these are made writable in
@@ -15,7 +15,7 @@ from spillway.state.arithmetic import total, wrapped
 from spillway.state.compiled import compiled
 from spillway.state.prefetch import AHEAD, prefetch
 
-Fold = Literal["add", "least", "greatest", "first", "last"]
+Fold = Literal["add", "least", "greatest", "first", "last", "registers"]
 
 LEAST, GREATEST, FIRST, LAST = range(4)
 CODES: dict[Fold, int] = {"least": LEAST, "greatest": GREATEST, "first": FIRST, "last": LAST}

@@ -5,13 +5,13 @@ derived from the keys and is never backed up.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from spillway.errors import StateMemoryError
 from spillway.state import ordering, probing
-from spillway.state.arrays import Cells
 from spillway.state.keys import Int64s, IntegerKeys, Keys, KeyType, StoredKeys, StringKeys, Wanted
 from spillway.state.scratch import Scratch
 from spillway.state.shard import Shard, ValidCounts
@@ -20,10 +20,17 @@ KEYS_MAX = 2**31 - 2
 _SLOTS_MIN = 1024
 
 
-class KeyIndex:
-    """Positions of keys, in a shard's memory; ``values`` are arrays of cells at the same positions."""
+class Beside(Protocol):
+    """What lies at the positions of keys."""
 
-    def __init__(self, shard: Shard, name: str, *, key: KeyType, counted: bool, values: Sequence[Cells] = ()) -> None:
+    def keep(self, positions: Int64s) -> None:
+        """Have only what is at these positions, in that order."""
+
+
+class KeyIndex:
+    """Positions of keys, in a shard's memory; ``values`` are at the same positions."""
+
+    def __init__(self, shard: Shard, name: str, *, key: KeyType, counted: bool, values: Sequence[Beside] = ()) -> None:
         kind: type[IntegerKeys | StringKeys] = IntegerKeys if key == "int64" else StringKeys
         self._keys: StoredKeys = kind(shard, name, counted=counted)
         self._slots = shard.region(f"{name}-index", dtype=np.int64)

@@ -10,8 +10,9 @@ and Spark then leaves out the exchange. Rows then go to their shards as they are
 
 from pyspark.sql import DataFrame
 
+from spillway.graph.summed import When
 from spillway.spark.laying import session_of
-from spillway.spark.protecting.taking_apart import Aggregation
+from spillway.spark.protecting.taken import Taken
 
 _MANY = 0.5
 """Groups a row: above it adding up before the exchange does not pay."""
@@ -20,8 +21,8 @@ _MANY = 0.5
 class Bringing:
     """``graph.summed.Summed.bring`` of one query."""
 
-    def __init__(self, aggregation: Aggregation) -> None:
-        self._aggregation = aggregation
+    def __init__(self, taken: Taken) -> None:
+        self._taken = taken
         self._checked_for = ""  # a session
         self._exchanges = False
         self.many = False
@@ -32,20 +33,20 @@ class Bringing:
         if rows:
             self.many = groups > _MANY * rows
 
-    def __call__(self, rows: DataFrame, shards: int, late_us: int | None) -> DataFrame:
-        if not self.many and self._exchanges_by_key(rows, shards, late_us):
-            return self._aggregation.added_up(rows, shards=shards, late_us=late_us, at_once=False)
-        return self._aggregation.added_up(rows, shards=shards, late_us=late_us, at_once=True)
+    def __call__(self, rows: DataFrame, shards: int, when: When) -> DataFrame:
+        if not self.many and self._exchanges_by_key(rows, shards, when):
+            return self._taken.added_up(rows, shards=shards, when=when, at_once=False)
+        return self._taken.added_up(rows, shards=shards, when=when, at_once=True)
 
-    def _exchanges_by_key(self, rows: DataFrame, shards: int, late_us: int | None) -> bool:
-        if not self._aggregation.parts:
+    def _exchanges_by_key(self, rows: DataFrame, shards: int, when: When) -> bool:
+        if not self._taken.parts or not self._taken.groups_first:
             return True
         session = session_of(rows)
         if session != self._checked_for:
-            added = self._aggregation.added_up(rows, shards=shards, late_us=late_us, at_once=False)
+            added = self._taken.added_up(rows, shards=shards, when=when, at_once=False)
             found = added._jdf.queryExecution().executedPlan().outputPartitioning()
             hashed = str(found.getClass().getSimpleName()) == "HashPartitioning"
-            keys = len(self._aggregation.parts)
+            keys = len(self._taken.parts)
             self._exchanges = hashed and found.numPartitions() == shards and found.expressions().size() == keys
             self._checked_for = session
         return self._exchanges

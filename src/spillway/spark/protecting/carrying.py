@@ -1,7 +1,8 @@
 """Columns on their way between Spark and Python: what has a time zone or parts goes as what has none.
 
 Arrow writes the session's time zone into a type, and a struct is no key of ours. So a timestamp travels as
-microseconds, and a struct as its fields; whoever puts results together makes of them what they were.
+microseconds, and a struct as its fields, with a column that says where there is none; whoever puts results together
+makes of them what they were.
 """
 
 from collections.abc import Sequence
@@ -14,17 +15,20 @@ from pyspark.sql import functions as sql
 
 from spillway.errors import GraphError
 from spillway.graph.spark_types import arrow_of
-from spillway.spark.protecting.catalyst import each, kind_of
+from spillway.spark.protecting.catalyst import WATERMARK_DELAY, each, kind_of
 
 _TIMESTAMP = "TIMESTAMP"
+_ZONED = (pa.timestamp("us", tz="UTC"),)
 
 
-def carried_type(kind: str, who: str) -> pa.DataType:
+def carried_type(kind: str, who: str, *, lists: bool = False) -> pa.DataType:
     """The Arrow type in which values of a Spark type travel; refused for those that do not."""
     if kind == _TIMESTAMP:
         return pa.int64()
     found = arrow_of(kind.lower())
-    if found is None or pa.types.is_list(found):
+    if found is not None and pa.types.is_list(found) and not (lists and found.value_type not in _ZONED):
+        found = None
+    if found is None:
         raise GraphError(
             f"sw.protect: {who} is {kind.lower()}, which is not supported there. Cast it, or use its parts."
         )
@@ -57,50 +61,75 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One thing that a query groups by."""
+    """One thing that a query groups by, or a column that goes with it."""
 
-    parts: Sequence[KeyPart]
+    values: Sequence[KeyPart]
+    absent: KeyPart | None  # of a struct that may be null: whether it is
     attribute: Any  # Spark's own, to which results refer
     text: str  # as SQL
 
+    @property
+    def parts(self) -> list[KeyPart]:
+        return [*self.values, *([] if self.absent is None else [self.absent])]
+
     def rebuilt(self) -> Column:
         """It, in terms of the columns that came back."""
-        columns = [from_python(sql.col(part.name), part.kind) for part in self.parts]
-        if self.parts[0].field is None:
+        columns = [from_python(sql.col(part.name), part.kind) for part in self.values]
+        if self.values[0].field is None:
             return columns[0]
-        return sql.struct(*[one.alias(part.field or "") for one, part in zip(columns, self.parts, strict=True)])
+        fields = [one.alias(part.field or "") for one, part in zip(columns, self.values, strict=True)]
+        return sql.struct(*fields) if self.absent is None else sql.when(~sql.col(self.absent.name), sql.struct(*fields))
 
-    def file_type(self) -> pa.DataType:
-        """The type that it has in a file."""
-        kinds = [file_type(part.kind, part.arrow) for part in self.parts]
-        if self.parts[0].field is None:
+    def file_type(self) -> pa.DataType | None:
+        """The type that it has in a file, if tasks can write it."""
+        if self.absent is not None:
+            return None
+        kinds = [file_type(part.kind, part.arrow) for part in self.values]
+        if self.values[0].field is None:
             return kinds[0]
-        return pa.struct([pa.field(part.field or "", kind) for part, kind in zip(self.parts, kinds, strict=True)])
+        return pa.struct([pa.field(part.field or "", kind) for part, kind in zip(self.values, kinds, strict=True)])
 
     def end(self) -> str | None:
         """The part that says when it ends, if it is a time that a watermark is about."""
-        if not self.attribute.metadata().contains("spark.watermarkDelayMs"):
+        if not is_event_time(self.attribute):
             return None
-        return next((part.name for part in self.parts if part.field in (None, "end")), None)
+        return next((part.name for part in self.values if part.field in (None, "end")), None)
 
 
-def key_of(place: int, attribute: Any, column: Column, *, text: str) -> Key:
-    """How one grouping expression travels."""
-    name, kind = f"k{place}", attribute.dataType()
-    who = f"the key {text}"
+def is_event_time(attribute: Any) -> bool:
+    """Whether a watermark is about a column."""
+    return bool(attribute.metadata().contains(WATERMARK_DELAY))
+
+
+def key_of(name: str, attribute: Any, column: Column, *, text: str) -> Key:
+    """How one grouping expression travels, in columns whose names begin with ``name``."""
+    return _travelling(name, attribute, column, text=text, who=f"the key {text}", as_it_is=False)
+
+
+def column_of(name: str, attribute: Any, column: Column, *, is_key: bool) -> Key:
+    """How a column travels that comes back as it was; other than a key it may be an array."""
+    text = str(attribute.name())
+    return _travelling(name, attribute, column, text=text, who=f"column {text}", as_it_is=True, lists=not is_key)
+
+
+def _travelling(
+    name: str, attribute: Any, column: Column, *, text: str, who: str, as_it_is: bool, lists: bool = False
+) -> Key:
+    def part(name: str, value: Column, kind: str, field: str | None = None) -> KeyPart:
+        if kind in ("FLOAT", "DOUBLE") and not as_it_is:
+            # Whoever divides rows by such a key and whoever groups by it must see the same zero.
+            value = sql.when(value == 0, sql.lit(0).cast(kind)).otherwise(value)
+        arrow = carried_type(kind, who, lists=lists)
+        return KeyPart(name=name, column=to_python(value, kind), kind=kind, arrow=arrow, field=field)
+
+    kind, absent = attribute.dataType(), None
     if kind_of(kind) != "StructType":
-        parts = [_part(name, column, str(kind.sql()), who)]
+        values = [part(name, column, str(kind.sql()))]
     else:
-        fields = [*each(kind)]
-        parts = [
-            _part(f"{name}_{i}", column.getField(field.name()), str(field.dataType().sql()), who, field.name())
-            for i, field in enumerate(fields)
+        values = [
+            part(f"{name}_{i}", column.getField(field.name()), str(field.dataType().sql()), field.name())
+            for i, field in enumerate(each(kind))
         ]
-    return Key(parts=parts, attribute=attribute, text=text)
-
-
-def _part(name: str, column: Column, kind: str, who: str, field: str | None = None) -> KeyPart:
-    if kind in ("FLOAT", "DOUBLE"):
-        # Whoever divides rows by such a key and whoever groups by it must see the same zero.
-        column = sql.when(column == 0, sql.lit(0).cast(kind)).otherwise(column)
-    return KeyPart(name=name, column=to_python(column, kind), kind=kind, arrow=carried_type(kind, who), field=field)
+        if attribute.nullable():
+            absent = part(f"{name}_null", column.isNull(), "BOOLEAN")
+    return Key(values=values, absent=absent, attribute=attribute, text=text)

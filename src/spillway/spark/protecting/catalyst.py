@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+WATERMARK_DELAY = "spark.watermarkDelayMs"
+"""What the metadata of a column has that a watermark is about: how late rows may be."""
 
 
 class Catalyst:
@@ -32,6 +36,12 @@ class Catalyst:
         made = _module(self._jvm.org.apache.spark.sql.classic, "Dataset").ofRows(self.session._jsparkSession, plan)
         return DataFrame(made, self.session)
 
+    def nothing_like(self, frame: DataFrame) -> DataFrame:
+        """A stream of the same columns that never has a row."""
+        columns = self.sequence([one.newInstance() for one in each(self.analyzed(frame).output())])
+        relation = self._catalyst.plans.logical.LocalRelation
+        return self.frame(relation(columns, self._none, True, self._nothing))
+
     def column(self, expression: Any) -> Column:
         """A column of an expression."""
         return Column(_module(self._jvm.org.apache.spark.sql.classic, "ExpressionUtils").column(expression))
@@ -40,10 +50,59 @@ class Catalyst:
         """The plan with functions that stand for others replaced by these, as the optimiser does first."""
         return _module(self._catalyst.optimizer, "ReplaceExpressions").apply(plan)
 
+    def grouped(self, distinct: Any) -> Any:
+        """SELECT DISTINCT as the aggregation that the optimiser makes of it."""
+        return _module(self._catalyst.optimizer, "ReplaceDistinctWithAggregate").apply(distinct)
+
     def aggregation(self, aggregate: Any) -> tuple[list[Any], list[Any], list[Any], Any]:
         """Grouping expressions, aggregates (each once), results in terms of these, and what lies below."""
         found = _module(self._catalyst.planning, "PhysicalAggregation").unapply(aggregate).get()
         return [*each(found._1())], [*each(found._2())], [*each(found._3())], found._4()
+
+    def leading_zeros(self, column: Column) -> Column:
+        """With how many zeros a 64-bit integer begins."""
+        java_long = self._jvm.java.lang.Class.forName("java.lang.Long")
+        return self.column(
+            self._catalyst.expressions.objects.StaticInvoke(
+                java_long,
+                self._type("integer"),
+                "numberOfLeadingZeros",
+                self.sequence([self._expression(column)]),
+                self._none,
+                True,
+                True,
+                True,
+                self._nothing,
+            )
+        )
+
+    def sketch(self, relative_error: float) -> Any:
+        """Spark's own sketch of how many different values there are, of this relative error."""
+        return self._catalyst.util.HyperLogLogPlusPlusHelper(float(relative_error))
+
+    def estimate(self, sketch: Any, words: Column) -> Column:
+        """What Spark estimates from the words of such a sketch, a struct of them."""
+        expressions = self._catalyst.expressions
+        literal = _module(expressions, "Literal")
+        kind = self._jvm.org.apache.spark.sql.types.ObjectType(sketch.getClass())
+        return self.column(
+            expressions.objects.Invoke(
+                literal.fromObject(sketch, kind),
+                "query",
+                self._type("bigint"),
+                self.sequence([self._expression(words), self._expression(sql.lit(0))]),
+                self._none,
+                True,
+                False,
+                True,
+            )
+        )
+
+    def _expression(self, column: Column) -> Any:
+        return _module(self._jvm.org.apache.spark.sql.classic, "ExpressionUtils").expression(column._jc)
+
+    def _type(self, name: str) -> Any:
+        return self._jvm.org.apache.spark.sql.types.DataType.fromDDL(name)
 
     def named(self, attribute: Any) -> "Named":
         """What makes an expression that very attribute."""

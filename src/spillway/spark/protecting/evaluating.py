@@ -21,7 +21,7 @@ class Evaluation:
 
     columns: Sequence[Column]  # keys and buffers, in terms of what came back
     attributes: Sequence[Named]  # those that they are to be
-    evaluated: Any  # keys, and the values of the aggregates
+    evaluated: Any  # keys, and the values of the aggregates; None where nothing is evaluated
     results: Any
     above: Sequence[Any]  # plan nodes on top, the highest first
 
@@ -32,7 +32,8 @@ class Evaluation:
             catalyst.renamed(one, named) for one, named in zip(each(shaped.output()), self.attributes, strict=True)
         ]
         plan = catalyst.project(catalyst.sequence(renamed), shaped)
-        plan = catalyst.project(self.results, catalyst.project(self.evaluated, plan))
+        if self.evaluated is not None:
+            plan = catalyst.project(self.results, catalyst.project(self.evaluated, plan))
         for node in reversed(self.above):
             plan = catalyst.on(node, plan)
         return catalyst.frame(plan)

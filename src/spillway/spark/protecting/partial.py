@@ -6,6 +6,7 @@ folded into those of the batches before (see ``operators.aggregate``); and Spark
 out, by its own expression. So rounding, types and nulls of results are Spark's.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from spillway.errors import GraphError
-from spillway.spark.protecting.catalyst import each, kind_of
+from spillway.operators.sketched import RANKS, words_of
+from spillway.spark.protecting.catalyst import Catalyst, each, kind_of
 from spillway.state.folding import Fold
 
 
@@ -26,6 +28,7 @@ class Partial:
     type: str  # as Spark writes it
     fold: Fold
     valid_by: int | None = None  # the partial that says where this one counts, though it be null
+    registers: int = 0  # of a sketch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,10 @@ class Kept:
 
     inputs: Mapping[str, Column]  # in terms of the rows: columns that partials refer to by these names
     partials: Sequence[Partial]
-    buffers: Callable[[Sequence[Column]], Sequence[Column]]  # Spark's own, in terms of the partials' columns
+    buffers: Callable[[Sequence[Column]], Sequence[Column]] | None = None
+    """Spark's own, in terms of the partials' columns; its result is what Spark makes of these."""
+    value: Callable[[Sequence[str]], Column] | None = None
+    """The result, in terms of the names of these columns, where no expression of Spark's makes one of buffers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +50,11 @@ class Asked:
     name: str  # of its input columns: each begins with it
     function: Any
     filter: Any | None
-    column: Callable[[Any], Column]
+    catalyst: Catalyst
     text: str
+
+    def column(self, expression: Any) -> Column:
+        return self.catalyst.column(expression)
 
     @property
     def arguments(self) -> list[Any]:
@@ -159,6 +168,30 @@ def _end(fold: Fold) -> Callable[[Asked], Kept]:
     return kept
 
 
+def _how_many_different(asked: Asked) -> Kept:
+    """HyperLogLog++ with registers as Spark keeps them: of a batch Spark tells which ranks they were shown."""
+    sketch = asked.catalyst.sketch(asked.function.relativeSD())
+    bits = round(2 * math.log2(_ERROR_OF_ONE / sketch.trueRsd()))
+    registers = 1 << bits
+    assert words_of(registers) == sketch.numWords(), "Spark's words are as ours"
+    value = asked.argument()
+    hashed = sql.xxhash64(value)
+    rank = asked.catalyst.leading_zeros(sql.shiftleft(hashed, bits).bitwiseOR(sql.lit(1 << (bits - 1)))) + 1
+    register = sql.shiftrightunsigned(hashed, 64 - bits).cast("int")
+    partial = Partial(of_batch=sql.collect_set(asked.input()), type="ARRAY<INT>", fold="registers", registers=registers)
+
+    def estimate(found: Sequence[str]) -> Column:
+        words = ", ".join(f"{found[0]}[{place}]" for place in range(sketch.numWords()))
+        return asked.catalyst.estimate(sketch, sql.expr(f"struct({words})"))
+
+    return Kept(
+        inputs={asked.name: sql.when(value.isNotNull(), register * RANKS + rank)}, partials=[partial], value=estimate
+    )
+
+
+_ERROR_OF_ONE = 1.106
+"""The relative error with one register, as Spark reckons it; with m of them it is that over the root of m."""
+
 _KINDS: dict[str, Callable[[Asked], Kept]] = {
     "Count": _count,
     "Sum": _sum,
@@ -167,6 +200,19 @@ _KINDS: dict[str, Callable[[Asked], Kept]] = {
     "Max": _extreme("greatest"),
     "First": _end("first"),
     "Last": _end("last"),
+    "HyperLogLogPlusPlus": _how_many_different,
 }
 
-SUPPORTED = ("avg", "bool_and", "bool_or", "count", "count_if", "first", "last", "max", "min", "sum")
+SUPPORTED = (
+    "approx_count_distinct",
+    "avg",
+    "bool_and",
+    "bool_or",
+    "count",
+    "count_if",
+    "first",
+    "last",
+    "max",
+    "min",
+    "sum",
+)

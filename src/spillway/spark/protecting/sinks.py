@@ -64,7 +64,7 @@ def going(wanted: Wanted, session: SparkSession, schema: Any, as_kept: tuple[Fil
     if wanted.each is not None:
         return Going(write=_for_each(wanted.each))
     if wanted.table is not None:
-        return Going(write=_to_table(wanted, wanted.table))
+        return Going(write=_to_table(wanted, wanted.table, session, schema))
     if wanted.format in FILES:
         return _to_files(wanted, session, as_kept)
     match wanted.format:
@@ -91,13 +91,15 @@ def _to_source(wanted: Wanted) -> Write:
     return write
 
 
-def _to_table(wanted: Wanted, table: str) -> Write:
+def _to_table(wanted: Wanted, table: str, session: SparkSession, schema: Any) -> Write:
     def write(frame: DataFrame, batch: int) -> None:
         writer = frame.write.options(**wanted.options).mode(_how(wanted))
         writer = writer.format(wanted.format) if wanted.format else writer
         writer = writer.partitionBy(*wanted.partition_by) if wanted.partition_by else writer
         writer.saveAsTable(table)
 
+    if not session.catalog.tableExists(table):
+        write(session.createDataFrame([], schema), -1)  # as Spark does: the table is there before its first row
     return write
 
 

@@ -15,12 +15,13 @@ from spillway.graph.graph import Graph
 from spillway.graph.protections import JobProtection, Protection
 from spillway.graph.sinks import Frames
 from spillway.graph.summed import WATERMARK, Summed
-from spillway.operators.aggregate import Aggregate, Mode
+from spillway.operators.aggregate import Mode
 from spillway.spark.places import absolute
 from spillway.spark.protecting.bringing import Bringing
+from spillway.spark.protecting.closing import with_batches_without_data
 from spillway.spark.protecting.query import ProtectedQuery
 from spillway.spark.protecting.sinks import Going, Wanted, going
-from spillway.spark.protecting.taking_apart import Aggregation
+from spillway.spark.protecting.taken import Taken
 from spillway.spark.running import Run
 
 _GRAPH = "protected"
@@ -31,7 +32,7 @@ _BELOW_CHECKPOINT = "spillway-backups"
 class Protected:
     """A query and how it is protected."""
 
-    aggregation: Aggregation
+    taken: Taken
     protection: Protection
     shards: int
     thetas: Mapping[str, float]
@@ -49,11 +50,11 @@ def start(
     records: str | None,
 ) -> ProtectedQuery:
     """Start the query, with what it gives going where it is wanted."""
-    aggregation = protected.aggregation
-    spark = aggregation.entering.sparkSession
+    taken = protected.taken
+    spark = taken.entering.sparkSession
     mode: Mode = wanted.mode  # type: ignore[assignment]
-    _check_mode(aggregation, mode)
-    sink = going(wanted, spark, aggregation.schema, aggregation.as_kept())
+    taken.check_mode(mode)
+    sink = going(wanted, spark, taken.schema, taken.as_kept())
     graph = _graph(protected, mode, sink)
     temporary: Path | None = None
     if backups is None:
@@ -84,58 +85,41 @@ def start(
 
 
 def _graph(protected: Protected, mode: Mode, sink: Going) -> Graph:
-    aggregation = protected.aggregation
+    taken = protected.taken
     together = isinstance(protected.protection, JobProtection)
     if together and sink.rewound is None:
         raise GraphError(
             f"sw.protect: {protected.protection.describe()} may send the query back to an earlier batch, and what this "
             f"sink was given cannot be taken back. Use files, memory or console, or another protection."
         )
-    ends = None if mode == "complete" else aggregation.ends
-    bringing = Bringing(aggregation)
+    bringing = Bringing(taken)
     graph = Graph(_GRAPH, shards=protected.shards, protect=protected.protection if together else None)
     rows = graph.source(
         "rows",
         Summed(
-            frame=aggregation.entering,
-            schema=aggregation.carried(),
+            frame=with_batches_without_data(taken.entering) if taken.puts_out_last(mode) else taken.entering,
+            schema=taken.carried(),
             bring=bringing,
             seen=bringing.seen,
-            tells_watermark=ends is not None,
+            tells=taken.clock(mode),
+            drops_late=taken.drops_late,
         ),
     )
-    groups = graph.add(
-        Aggregate(
+    kept = graph.add(
+        taken.operator(
             "groups",
-            key={part.name: part.arrow for part in aggregation.parts},
-            values=aggregation.folded(aggregation.weights(protected.protection, protected.thetas)),
-            about=aggregation.about(),
-            wraps=str(aggregation.entering.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "false",
             mode=mode,
-            ends=ends,
-            told_by=None if ends is None else WATERMARK,
-            protect=None if together else protected.protection,
-            shards=protected.shards if aggregation.parts else 1,
+            told_by=WATERMARK,
+            protection=None if together else protected.protection,
+            thetas=protected.thetas,
+            shards=protected.shards,
+            wraps=str(taken.entering.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "false",
         ),
         rows,
     )
 
     def write(frame: DataFrame, batch: int) -> None:
-        sink.write(frame if sink.files is not None else aggregation.result(frame), batch)
+        sink.write(frame if sink.files is not None else taken.result(frame), batch)
 
-    graph.sink("results", groups, Frames(write, sink.rewound, sink.files))
+    graph.sink("results", kept, Frames(write, sink.rewound, sink.files))
     return graph
-
-
-def _check_mode(aggregation: Aggregation, mode: Mode) -> None:
-    if mode == "append" and aggregation.ends is None:
-        raise GraphError(
-            "sw.protect: append puts a group out once, when no more can come for it, so it wants a watermark and a "
-            "window or the time itself among the keys, as Spark does. Call withWatermark before groupBy, or use "
-            "outputMode('update') or outputMode('complete')."
-        )
-    if mode != "complete" and aggregation.sorted:
-        raise GraphError(
-            "sw.protect: orderBy and limit after an aggregation have a meaning only where all groups are put out: "
-            "use outputMode('complete'), as Spark wants it, or leave them out."
-        )

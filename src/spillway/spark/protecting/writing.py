@@ -144,7 +144,7 @@ class ProtectedWriter:
         self.options(**options)
 
     def _start(self, *, table: str | None) -> ProtectedQuery:
-        spark = self._protected.aggregation.entering.sparkSession
+        spark = self._protected.taken.entering.sparkSession
         plain = not self._function and not self._each and table is None
         format = self._format or (str(spark.conf.get("spark.sql.sources.default")) if plain else "")
         if self._partition_by and format not in FILES and table is None:
