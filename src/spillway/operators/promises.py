@@ -174,6 +174,8 @@ class Promises:
             "operators": [
                 {
                     "operator": promise.operator,
+                    "protection": promise.protection,
+                    "metrics": list(promise.metrics),
                     "own_max": _finite(promise.own.loss_max),
                     "total_max": _finite(promise.total_max),
                     "carried": [

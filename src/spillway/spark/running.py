@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,7 +34,6 @@ from spillway.operators.promises import promises
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
 from spillway.records.rewound import Rewound
-from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.records.times import BatchTimes
 from spillway.spark.attending import Attended
@@ -43,6 +43,7 @@ from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.going_back import going_back
 from spillway.spark.job import SparkJob
+from spillway.spark.noting import Noting
 from spillway.spark.offsets import next_batch
 from spillway.spark.owning import Owners
 from spillway.spark.places import Holder, Places
@@ -54,8 +55,6 @@ from spillway.spark.settings import query_settings
 from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Looking, RunContext, portable
 from spillway.state.folders import wipe
-
-_PROGRESS_MAX = 100_000
 
 
 class Run:
@@ -86,11 +85,10 @@ class Run:
         self._spark = spark
         mend_daemons(spark)
         self._observe = observe
-        self._directory: RunDirectory | None = None
+        self._noting = Noting(self._graph)
         self.batches = 0
         """How many batches this run has run."""
-        self._rows: list[ShardProgress] = []
-        self._lock = threading.Lock()
+        self._closing = threading.Lock()
         self._clocking = Clocking()
         self._reports = Reports(spark.sparkContext)
         self._choosing = Choosing(ADDING_RULE)
@@ -140,27 +138,29 @@ class Run:
                 rewinding=None if self._back is None else self._back.rewinding,
                 ran=self._note,
             )
-            if directory is not None:
-                self._directory = RunDirectory(
-                    directory,
-                    graph=self._graph.name,
-                    drawing=graph.draw(),
-                    backups=backups or "",
-                    checkpoint=self._places.resumes_from,
-                    sinks={name: exit.sink.about() for name, exit in self._graph.exits.items()},
-                    promises=promises(self._graph).as_json(),
-                    rescaled=[change.as_json() for change in self.rescaled],
-                )
             self._trigger = trigger or default_trigger(self._graph)
+            about = {
+                "graph": self._graph.name,
+                "drawing": graph.draw(),
+                "backups": backups or "",
+                "checkpoint": self._places.resumes_from,
+                "trigger": dict(self._trigger),
+                "sinks": {name: exit.sink.about() for name, exit in self._graph.exits.items()},
+                "promises": promises(self._graph).as_json(),
+                "rescaled": [change.as_json() for change in self.rescaled],
+            }
+            self._noting.open(directory, about)
             self._attended = Attended(self._start, None if self._back is None else self._mend)
         except BaseException as error:
             self._places.give_up()
-            if self._directory:
-                self._directory.close("failed")
-            if isinstance(error, PySparkException | Py4JError):
-                raise as_ours(error, "Spark did not start the run") from error
+            ours = as_ours(error, "Spark did not start the run") if _of_spark(error) else error
+            self._noting.refused(ours)
+            if ours is not error:
+                raise ours from error
             raise
         _RUNS.add(self)
+        if directory is not None:
+            InheritableThread(target=self._note_the_end, daemon=True).start()
 
     def _owning(self, *, batch: int, rebalance: bool) -> Owners:
         backups = self._backups
@@ -179,6 +179,7 @@ class Run:
             shared=self._sinks.folders,
             stopping=lambda: self._stopping,
             observe=self._observe,
+            notice=self._noting.notice,
         )
 
     def _mend(self, error: Exception) -> bool:
@@ -187,8 +188,7 @@ class Run:
         rewound = self._back.mended(error)
         if rewound is not None:
             self._reports.fresh()  # of tasks whose batch does not count
-            if self._directory is not None:
-                self._directory.add_rewinds([rewound])
+            self._noting.rewound(rewound)
         return rewound is not None
 
     def interrupt(self, find: Callable[[], Exception | None]) -> None:
@@ -247,10 +247,11 @@ class Run:
         try:
             ended = self._attended.wait(timeout_s)
         except (PySparkException, SpillwayError) as error:
-            self._close("failed")
-            raise as_ours(error, "Spark stopped the run") from error
+            ours = as_ours(error, "Spark stopped the run")
+            self._close("failed", ours)
+            raise ours from error
         if ended:
-            self._close("finished")
+            self._close("stopped" if self._stopping else "finished")
         return ended
 
     def stop(self) -> None:
@@ -272,8 +273,7 @@ class Run:
 
     def records(self) -> list[ShardProgress]:
         """What every shard did in every batch so far (the last 100,000)."""
-        with self._lock:
-            return list(self._rows)
+        return self._noting.rows()
 
     def progress(self) -> list[OperatorSummary]:
         """Backups, divergence, failures, per operator."""
@@ -358,7 +358,9 @@ class Run:
         return query
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        self._note_times()
+        self._noting.times(self._clocking.settle())
+        if not self._owners.several:
+            self._noting.look_for_memory(self.state, batch=batch)
         if self._job is not None:
             mailbox = Mailbox(self._graph, state=None if self._owners.several else self.state, backups=self._backups)
             self._job.begin(batch, mailbox, stopped=lambda: self._stopping or not self.active)
@@ -370,30 +372,28 @@ class Run:
         """Note what shards did in a batch that is about to be committed."""
         self._owners.note(ran.rows)
         moves, waits = self._owners.log.fresh()
-        with self._lock:
-            self._rows += ran.rows
-            del self._rows[:-_PROGRESS_MAX]
-        if self._directory is not None:
-            self._directory.add(ran.rows)
-            self._directory.add_moves(moves)
-            self._directory.add_waits(waits)
+        self._noting.batch(ran, moves, waits)
         self._clocking.note(ran.batch, ran.tasks, writing_s=ran.writing_s)
 
-    def _note_times(self) -> None:
-        settled = self._clocking.settle()
-        if self._directory is not None:
-            self._directory.add_times(settled)
+    def _note_the_end(self) -> None:
+        """Have the records say how it ended when it does, though nobody may wait for it."""
+        with suppress(PySparkException, Py4JError, SpillwayError):  # for whoever waits
+            self.wait()
 
-    def _close(self, ended: str) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        with suppress(BackupError):  # only how far sources were read would be older in it
-            self._reach.write()
-        self._places.release()
-        self._note_times()
-        if self._directory is not None:
-            self._directory.close(ended)
+    def _close(self, ended: str, error: BaseException | None = None) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            with suppress(BackupError):  # only how far sources were read would be older in it
+                self._reach.write()
+            self._places.release()
+            self._noting.times(self._clocking.settle())
+            self._noting.close(ended, error)
+
+
+def _of_spark(error: BaseException) -> TypeGuard[PySparkException | Py4JError]:
+    return isinstance(error, PySparkException | Py4JError)
 
 
 _RUNS: weakref.WeakSet[Run] = weakref.WeakSet()
