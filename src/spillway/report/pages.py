@@ -14,7 +14,7 @@ def report_page(path: Path) -> str:
         case "run":
             from spillway.report.run_page import run_page
 
-            return run_page(path, manifest)
+            return run_page(path)
         case "campaign":
             from spillway.report.campaign_page import campaign_page
 
