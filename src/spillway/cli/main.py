@@ -28,6 +28,7 @@ COMMANDS = {
     "profile": "measure what a model wants to know of an application's operators",
     "explain": "say where the time of an existing Spark streaming query goes, and what would change it",
     "rewind": "send a stopped run back to a checkpoint, so that what came after is done once more",
+    "watch": "show a run in a browser as it goes, and its figures to Prometheus",
     "report": "make one HTML page of a run, a campaign, a model or a reproduction",
     "reproduce": "run a paper's experiments, with its figures beside ours",
     "bench": "measure: protections on five workloads, the receiver, the model, state, and against Spark's own stores",

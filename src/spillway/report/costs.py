@@ -49,7 +49,7 @@ def _cost(records: RunRecords, place: int, declared: dict[str, Any]) -> Cost:
     if np.any(allowed > 0):
         share = np.divide(off, allowed, out=np.zeros_like(off), where=allowed > 0)
         worst = int(share.argmax())
-        what = f"at most, of {count(float(allowed[worst]))}{f' in {metrics}' if metrics else ''} allowed a shard"
+        what = f"at most{f', in {metrics}' if metrics else ''}; {count(float(allowed[worst]))} are allowed a shard"
         return cost(count(float(off[worst])), what, float(share[worst]))
     if declared.get("keeps_backups") is False:
         return cost("all of it", "it is never backed up", 3.0)

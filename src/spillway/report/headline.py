@@ -20,8 +20,12 @@ def headline(records: RunRecords, told: Told, costs: list[Cost], *, now_s: float
         f"<div><dt>{escape(name)}</dt><dd>{escape(figure)}</dd><dd class='quiet'>{escape(note)}</dd></div>"
         for name, figure, note in _facts(records, costs, now_s=now_s)
     )
-    word = f'<p class="state {told.state.tone}" role="status">{escape(told.state)}</p>'
-    return f'<div class="headline">{word}<p>{escape(told.why)}</p><dl class="facts">{facts}</dl></div>'
+    return f'<div class="headline">{state_html(told)}<dl class="facts">{facts}</dl></div>'
+
+
+def state_html(told: Told) -> str:
+    """The word, and why."""
+    return f'<p class="state {told.state.tone}" role="status">{escape(told.state)}</p><p>{escape(told.why)}</p>'
 
 
 def _facts(records: RunRecords, costs: list[Cost], *, now_s: float) -> Iterator[tuple[str, str, str]]:
@@ -39,7 +43,11 @@ def _facts(records: RunRecords, costs: list[Cost], *, now_s: float) -> Iterator[
     if summaries:
         written = sum(one.backup_bytes + one.item_bytes for one in summaries)
         made, chances = sum(one.backups for one in summaries), sum(one.backup_chances for one in summaries)
-        yield "Backed up", size(written), f"{count(made)} backups, {made / chances:.0%} of all batches of shards"
+        yield (
+            "Backed up",
+            size(written),
+            f"{count(made)} {'backup' if made == 1 else 'backups'}, in {made / chances:.0%} of a shard's batches",
+        )
         lost = len(np.unique(progress.of("batch")[progress.of("recovered").astype(bool)])) + len(records.rewinds)
         yield (
             "Memory lost",

@@ -18,6 +18,7 @@ from spillway.errors import InputError
 from spillway.report.look import CHART_STYLE, GRAPH_STYLE, SCRIPT, STYLE
 
 ROWS_MAX = 5_000
+_COLUMNS_OF_A_PHONE = 5
 
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -104,11 +105,16 @@ def content(
         "</header>",
         "<main>",
         *([lead_html] if lead_html else []),
-        *(part for section in sections for part in _section(section)),
+        sections_html(sections),
         "</main>",
         *([f"<footer>{escape(footer)}</footer>"] if footer else []),
     ]
     return "\n".join(lines)
+
+
+def sections_html(sections: Sequence[Section]) -> str:
+    """The parts of a page one after the other."""
+    return "\n".join(part for section in sections for part in _section(section))
 
 
 def side_by_side(parts: Sequence[str]) -> str:
@@ -135,8 +141,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, caption: s
         f'<th class="{"figure" if figure else "words"}" scope="col"><button>{escape(column)}</button></th>'
         for column, figure in zip(columns, figures, strict=True)
     )
-    # Where words are many and columns too, a phone shows each row as a card, and each cell with its column's name.
-    wordy = len(columns) > 2 and any(_is_long(value) for row in rows for value in row)
+    # Where there is more in a row than fits side by side, a phone shows it as a card, each cell with its column's name.
+    wordy = len(columns) > _COLUMNS_OF_A_PHONE or (
+        len(columns) > 2 and any(_is_long(value) for row in rows for value in row)
+    )
     body = "\n".join(
         "<tr>"
         + "".join(

@@ -32,7 +32,7 @@ _TOLD_APART = ("drawing", "promises", "started_s", "ended_s", "first_started_s",
 def run_page(path: Path, *, clock: Clock | None = None) -> str:
     """The page of the run in a directory, running or ended."""
     return page(
-        **_parts(RunReader(path).read(), now_s=(clock or SystemClock()).now_s()),
+        **run_parts(RunReader(path).read(), now_s=(clock or SystemClock()).now_s()),
         footer=f"Written by Spillway from {path.name}. It asks nothing of the network.",
         wide=True,
     )
@@ -40,10 +40,11 @@ def run_page(path: Path, *, clock: Clock | None = None) -> str:
 
 def run_content(records: RunRecords, *, now_s: float) -> str:
     """What is on that page, for one that is there already."""
-    return content(**_parts(records, now_s=now_s))
+    return content(**run_parts(records, now_s=now_s))
 
 
-def _parts(records: RunRecords, *, now_s: float) -> dict[str, Any]:
+def run_parts(records: RunRecords, *, now_s: float) -> dict[str, Any]:
+    """What ``page`` and ``content`` want to know."""
     progress = records.progress
     costs = costs_now(records)
     return {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeGuard
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -48,12 +48,13 @@ from spillway.spark.offsets import next_batch
 from spillway.spark.owning import Owners
 from spillway.spark.places import Holder, Places
 from spillway.spark.queries import default_trigger, free_name
-from spillway.spark.raised import as_ours
+from spillway.spark.raised import as_ours, is_of_spark
 from spillway.spark.receiving import checked
 from spillway.spark.reports import Reports
 from spillway.spark.settings import query_settings
 from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Looking, RunContext, portable
+from spillway.spark.watched import NotWatched
 from spillway.state.folders import wipe
 
 
@@ -75,6 +76,7 @@ class Run:
         rebalance: bool = False,
         job: SparkJob | None = None,
         query_name: str | None = None,
+        page: NotWatched | None = None,
     ) -> None:
         self._graph: CheckedGraph = checked(graph)
         self._operators = kernels(self._graph, backups=backups)
@@ -84,7 +86,9 @@ class Run:
         self._backups = backups
         self._spark = spark
         mend_daemons(spark)
-        self._observe = observe
+        self._observe, self._page = observe, page or NotWatched()
+        self.page = self._page.address
+        """Where to open its page, with the token, if it was started with ``watch=`` or ``metrics=``; or empty."""
         self._noting = Noting(self._graph)
         self.batches = 0
         """How many batches this run has run."""
@@ -92,8 +96,7 @@ class Run:
         self._clocking = Clocking()
         self._reports = Reports(spark.sparkContext)
         self._choosing = Choosing(ADDING_RULE)
-        self._closed = False
-        self._stopping = False
+        self._closed = self._stopping = False
         self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
         self.state = self._places.state
         try:
@@ -153,7 +156,7 @@ class Run:
             self._attended = Attended(self._start, None if self._back is None else self._mend)
         except BaseException as error:
             self._places.give_up()
-            ours = as_ours(error, "Spark did not start the run") if _of_spark(error) else error
+            ours = as_ours(error, "Spark did not start the run") if is_of_spark(error) else error
             self._noting.refused(ours)
             if ours is not error:
                 raise ours from error
@@ -265,6 +268,7 @@ class Run:
         if self._places.temporary:
             self.leave_hosts()
         self._places.leave()
+        self._page.close()
 
     def leave_hosts(self) -> None:
         """Remove the memory that other hosts have of this run, which has ended."""
@@ -390,10 +394,6 @@ class Run:
             self._places.release()
             self._noting.times(self._clocking.settle())
             self._noting.close(ended, error)
-
-
-def _of_spark(error: BaseException) -> TypeGuard[PySparkException | Py4JError]:
-    return isinstance(error, PySparkException | Py4JError)
 
 
 _RUNS: weakref.WeakSet[Run] = weakref.WeakSet()
