@@ -182,7 +182,8 @@ def loss_told(loss_max: float, metrics: str) -> str:
         return "nothing was lost"
     if loss_max == float("inf"):
         return "nothing bounds what was lost"
-    return f"each is off by at most {loss_max:,.6g}{f' in {metrics}' if metrics else ''}"
+    figure = f"{loss_max:,.6g}" if loss_max < 1e6 else f"{loss_max:,.0f}" if loss_max < 1e15 else f"{loss_max:.3g}"
+    return f"each is off by at most {figure}{f' in {metrics}' if metrics else ''}"
 
 
 def _source(rows: list[ShardProgress]) -> str:

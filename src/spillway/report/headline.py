@@ -55,11 +55,11 @@ def _facts(records: RunRecords, costs: list[Cost], *, now_s: float) -> Iterator[
             f"state: {size(sum(one.state_bytes for one in summaries))}",
         )
     started_s, ended_s = span(records, now_s=now_s)
-    done = f"{count(records.last_batch + 1)} batches, {count(float(batches['tuples'].sum()))} tuples"
+    done = f"{_batches(records)}, {count(float(batches['tuples'].sum()))} tuples"
     if started_s:
         yield "For", duration(ended_s - started_s), done
     else:
-        yield "Done", f"{count(records.last_batch + 1)} batches", ""
+        yield "Done", _batches(records), ""
 
 
 def recent_rate(records: RunRecords) -> tuple[float, str]:
@@ -86,7 +86,7 @@ def span(records: RunRecords, *, now_s: float) -> tuple[float, float]:
 def subtitle(records: RunRecords, *, now_s: float) -> str:
     """From when to when, and which drivers there were before."""
     started_s, ended_s = span(records, now_s=now_s)
-    told = [f"{count(records.last_batch + 1)} batches."]
+    told = [f"{_batches(records)}."]
     if started_s:
         end = {
             Life.ENDED: f"ended {moment(ended_s)}, {manifest_word(records)}",
@@ -109,3 +109,8 @@ def subtitle(records: RunRecords, *, now_s: float) -> str:
 def manifest_word(records: RunRecords) -> str:
     """How it ended, as the manifest has it."""
     return str(records.manifest.get("ended", "unknown"))
+
+
+def _batches(records: RunRecords) -> str:
+    number = records.last_batch + 1
+    return "1 batch" if number == 1 else f"{count(number)} batches"

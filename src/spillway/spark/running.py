@@ -43,7 +43,7 @@ from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.going_back import going_back
 from spillway.spark.job import SparkJob
-from spillway.spark.noting import Noting
+from spillway.spark.noting import THE_END, Noting
 from spillway.spark.offsets import next_batch
 from spillway.spark.owning import Owners
 from spillway.spark.places import Holder, Places
@@ -163,7 +163,7 @@ class Run:
             raise
         _RUNS.add(self)
         if directory is not None:
-            InheritableThread(target=self._note_the_end, daemon=True).start()
+            InheritableThread(target=self._note_the_end, name=THE_END, daemon=True).start()
 
     def _owning(self, *, batch: int, rebalance: bool) -> Owners:
         backups = self._backups
