@@ -50,21 +50,12 @@ def test_a_run_that_loses_memory_says_so_at_once_everywhere(
         page, figures = read(running.page, "content"), read(running.page, "metrics")
         child: Any = running._page
     assert child._process.returncode == 0  # it ended with the run, and well
-    lines = [
-        (line.name, line.levelno, line.getMessage()) for line in caplog.records if line.name.startswith("spillway")
-    ]
-    assert lines == [
-        (
-            "spillway.memory",
-            logging.WARNING,
-            "words: Memory of operator 'count' is gone before batch 3: shards 0 to 1.",
-        ),
-        (
-            "spillway.memory",
-            logging.WARNING,
-            "words: Operator 'count' recovered shards 0 to 1 in batch 3, from nothing: each is off by at most 500,000 in "
-            "max.",
-        ),
+    lines = [line for line in caplog.records if line.name.startswith("spillway")]
+    assert [(line.name, line.levelno) for line in lines] == [("spillway.memory", logging.WARNING)] * 2
+    assert [line.getMessage() for line in lines] == [
+        "words: Memory of operator 'count' is gone before batch 3: shards 0 to 1.",
+        "words: Operator 'count' recovered shards 0 to 1 in batch 3, from nothing: each is off by at most 500,000 in "
+        "max.",
     ]
     records = RunReader(tmp_path / "run").read()
     (lost,) = records.notices
