@@ -41,7 +41,7 @@ def test_a_run_that_loses_memory_says_so_at_once_everywhere(
 ) -> None:
     state = tmp_path / "state"
     places = {"backups": tmp_path / "backups", "state": state, "directory": tmp_path / "run"}
-    graph = build(sw.Approximate(theta=1e6))
+    graph = build(sw.Approximate(theta=4e5))
     with (
         caplog.at_level(logging.INFO, logger="spillway"),
         sw.run(graph, spark, **places, observe=losing(state, 2), watch=True, metrics=True) as running,
@@ -54,7 +54,7 @@ def test_a_run_that_loses_memory_says_so_at_once_everywhere(
     assert [(line.name, line.levelno) for line in lines] == [("spillway.memory", logging.WARNING)] * 2
     assert [line.getMessage() for line in lines] == [
         "words: Memory of operator 'count' is gone before batch 3: shards 0 to 1.",
-        "words: Operator 'count' recovered shards 0 to 1 in batch 3, from nothing: each is off by at most 500,000 in "
+        "words: Operator 'count' recovered shards 0 to 1 in batch 3, from nothing: each is off by at most 200,000 in "
         "max.",
     ]
     records = RunReader(tmp_path / "run").read()
@@ -64,7 +64,7 @@ def test_a_run_that_loses_memory_says_so_at_once_everywhere(
     assert records.batches["tuples"].tolist() == [400.0] * 6
     assert records.batches["time_s"][2] < lost.time_s < records.batches["time_s"][3]
     assert records.manifest["started_s"] < lost.time_s < records.manifest["ended_s"]
-    assert ">ended<" in page and "recovered shards 0 to 1 in batch 3" in page and "Approximate(theta 1,000,000)" in page
+    assert ">ended<" in page and "recovered shards 0 to 1 in batch 3" in page and "Approximate(theta 400,000)" in page
     assert 'spillway_recoveries_total{operator="count",run="words"} 2.0' in figures
 
 

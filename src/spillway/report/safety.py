@@ -123,7 +123,7 @@ def _shards(progress: Progress, batches: Columns) -> Section:
     cells: list[list[Value]] = []
     for row, used in zip(progress.rows(newest[order]), share[order].tolist(), strict=True):
         saved = last_backup.get((row.operator, row.shard), -1)
-        since = "never" if saved < 0 else "now" if row.batch == saved else f"{row.batch - saved:,} batches ago"
+        since = "never" if saved < 0 else _ago(row.batch - saved)
         distance = 0.0 if row.backup else row.divergence
         cells.append(
             [
@@ -155,6 +155,10 @@ def _shards(progress: Progress, batches: Columns) -> Section:
     if len(newest) > _SHARDS_MAX:
         text += f" The {_SHARDS_MAX} of {len(newest):,} shards that are nearest to their bounds are told."
     return Section("Shards", text=text, table=table(columns, cells))
+
+
+def _ago(batches: int) -> str:
+    return {0: "now", 1: "1 batch ago"}.get(batches, f"{batches:,} batches ago")
 
 
 def _last_backups(progress: Progress) -> dict[tuple[str, int], int]:
