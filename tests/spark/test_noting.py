@@ -15,7 +15,7 @@ from spillway.backup import Step
 from spillway.errors import RunError
 from spillway.records.notices import Kind
 from spillway.records.run_records import RunReader
-from spillway.spark.noting import THE_END
+from spillway.spark.attending import THE_END
 from spillway.state.folders import wipe
 
 pytestmark = pytest.mark.spark

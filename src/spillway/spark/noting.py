@@ -21,9 +21,6 @@ from spillway.records.rundir import RunDirectory
 from spillway.records.times import BatchTimes
 from spillway.spark.batches import Ran
 
-THE_END = "spillway-the-end"
-"""The name of the thread that notes how a run with records ended, though nobody may wait for it."""
-
 _ROWS_MAX = 100_000
 _ERROR_CHARACTERS_MAX = 2_000
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -43,7 +42,7 @@ from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.going_back import going_back
 from spillway.spark.job import SparkJob
-from spillway.spark.noting import THE_END, Noting
+from spillway.spark.noting import Noting
 from spillway.spark.offsets import next_batch
 from spillway.spark.owning import Owners
 from spillway.spark.places import Holder, Places
@@ -163,7 +162,7 @@ class Run:
             raise
         _RUNS.add(self)
         if directory is not None:
-            InheritableThread(target=self._note_the_end, name=THE_END, daemon=True).start()
+            self._attended.when_over(self._over)
 
     def _owning(self, *, batch: int, rebalance: bool) -> Owners:
         backups = self._backups
@@ -251,10 +250,10 @@ class Run:
             ended = self._attended.wait(timeout_s)
         except (PySparkException, SpillwayError) as error:
             ours = as_ours(error, "Spark stopped the run")
-            self._close("failed", ours)
+            self._over(ours)
             raise ours from error
         if ended:
-            self._close("stopped" if self._stopping else "finished")
+            self._over(None)
         return ended
 
     def stop(self) -> None:
@@ -379,10 +378,9 @@ class Run:
         self._noting.batch(ran, moves, waits)
         self._clocking.note(ran.batch, ran.tasks, writing_s=ran.writing_s)
 
-    def _note_the_end(self) -> None:
-        """Have the records say how it ended when it does, though nobody may wait for it."""
-        with suppress(PySparkException, Py4JError, SpillwayError):  # for whoever waits
-            self.wait()
+    def _over(self, error: Exception | None) -> None:
+        """The query has ended, whoever sees it first."""
+        self._close("failed" if error is not None else "stopped" if self._stopping else "finished", error)
 
     def _close(self, ended: str, error: BaseException | None = None) -> None:
         with self._closing:
