@@ -50,7 +50,7 @@ def _facts(records: RunRecords, costs: list[Cost], *, now_s: float) -> Iterator[
         )
         lost = len(np.unique(progress.of("batch")[progress.of("recovered").astype(bool)])) + len(records.rewinds)
         yield (
-            "Memory lost",
+            "Recovered",
             times(lost) if lost else "never",
             f"state: {size(sum(one.state_bytes for one in summaries))}",
         )
