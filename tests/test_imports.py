@@ -17,6 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "spillway"
 LAYERS = (
     {"__main__"},
     {"cli"},
+    {"watch"},
     {"report"},
     {"plan", "papers", "benches"},
     {"inject", "model", "soak"},

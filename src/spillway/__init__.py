@@ -8,6 +8,7 @@ breaks a pipeline on purpose, ``spillway.score`` says what that did to the answe
 ``spillway.san`` say what would happen.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,9 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
+
+# A library says nothing by itself: whoever wants its lines gives ``spillway`` a handler.
+logging.getLogger("spillway").addHandler(logging.NullHandler())
 
 __all__ = [
     "Added",

@@ -94,7 +94,8 @@ def test_driver_killed_and_memory_wiped_loses_what_was_promised_and_no_record(tm
     assert recorded(tmp_path) == every_shard(batches=BATCHES)
     assert read_progress(tmp_path / "run").repeated == len(every_shard(batches=1))  # Spark had not committed batch 4
     said = words(report_page(tmp_path / "run"))
-    assert f"{BATCHES} batches; ended: finished. Drivers before this one: 4 gone without saying so." in said
+    assert f"{BATCHES} batches. Started" in said and ", finished. Drivers before this one, since" in said
+    assert ": 4 gone without a word." in said
     assert "lack a record" not in said
 
 

@@ -17,6 +17,16 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
+COMMAND = (
+    "--headless",
+    "--no-sandbox",  # runs as root in containers; the page is our own
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
 # innerText leaves out what is hidden. A link inside the page would lead a frame like this one out of it.
 STEPS = """
 const seen = {};
@@ -44,7 +54,7 @@ function loaded(frame) {
 
 def seen_in_browser(html: str, steps: str, *, folder: Path, width: int) -> dict[str, Any]:
     """What ``steps`` put into ``seen``; the test is skipped where no browser runs."""
-    browser = _browser()
+    browser = found_browser()
     if browser is None:
         pytest.skip(f"none of {', '.join(NAMES)} runs here; on Debian: apt-get install chromium")
     page = folder / "page.html"
@@ -52,13 +62,7 @@ def seen_in_browser(html: str, steps: str, *, folder: Path, width: int) -> dict[
     page.write_text(AROUND % (width, escape(inside)), encoding="utf-8")
     command = [
         browser,
-        "--headless",
-        "--no-sandbox",  # runs as root in containers; the page is our own
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
+        *COMMAND,
         "--host-resolver-rules=MAP * ~NOTFOUND",
         f"--user-data-dir={folder / 'profile'}",
         "--window-size=1200,1000",
@@ -74,7 +78,7 @@ def seen_in_browser(html: str, steps: str, *, folder: Path, width: int) -> dict[
 
 
 @cache
-def _browser() -> str | None:
+def found_browser() -> str | None:
     """One that runs: what a distribution puts in its place may only say how to install it."""
     for path in filter(None, map(shutil.which, NAMES)):
         if subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:

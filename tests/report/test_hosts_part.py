@@ -71,9 +71,9 @@ def test_hosts_bands_moves_and_waits(tmp_path: Path) -> None:
     html = report_page(three_hosts(tmp_path / "run"))
     said = words(html)
     # Host, shards at the end, tuples, state, moved to and from it, recovered there, batches waited, seconds.
-    assert "10.0.0.1 2 280 0 1 0 1 0 0.0" in said
-    assert "10.0.0.2 0 50 0 0 1 0 0 0.0" in said
-    assert "10.0.0.3 1 270 0 1 1 0 1 30.0" in said
+    assert "10.0.0.1 2 280 0 B 1 0 1 0 0.0" in said
+    assert "10.0.0.2 0 50 0 B 0 1 0 0 0.0" in said
+    assert "10.0.0.3 1 270 0 B 1 1 0 1 30.0" in said
     assert bands_of(html) == [
         "count 0, 10.0.0.1, batch 0 to 19: epoch 0",
         "count 2, 10.0.0.1, batch 12 to 19: epoch 1",
@@ -85,8 +85,8 @@ def test_hosts_bands_moves_and_waits(tmp_path: Path) -> None:
     assert "moved from 10.0.0.2 to 10.0.0.3 before batch 5 (somebody asked)" in handed
     (recovered,) = signs_of(html, "sign loud")
     assert f"before batch 12 ({LATE})" in recovered and "recovered from its backups" in recovered
-    assert "5 count 1 10.0.0.2 10.0.0.3 1 somebody asked handed over 1,000,000 0.500" in said
-    assert f"12 count 2 10.0.0.3 10.0.0.1 1 {LATE} recovered 1,000,000" in said
+    assert "5 count 1 10.0.0.2 10.0.0.3 1 somebody asked handed over 1.0 MB 500 ms" in said
+    assert f"12 count 2 10.0.0.3 10.0.0.1 1 {LATE} recovered 1.0 MB" in said
     assert f"1 handed over, since somebody asked; 1 recovered from its backups, since {LATE}" in said
     assert "Batches waited once for a host that showed no executor, 30.0 s in all." in said
     assert "12 10.0.0.3 30.0 its shards moved" in said

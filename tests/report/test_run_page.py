@@ -13,7 +13,7 @@ from tests.report.test_page import Elements
 
 from spillway.errors import RunError
 from spillway.files.log import log_bytes, read_log
-from spillway.records import reading
+from spillway.records import reading, run_records
 from spillway.records.events import Event, EventLog, event
 from spillway.records.failed_over import FailedOver
 from spillway.records.let_go import LetGo
@@ -94,11 +94,12 @@ def test_a_run_with_a_bound_and_a_failure(tmp_path: Path) -> None:
     html = report_page(recorded(tmp_path / "run", rows))
     said = words(html)
     assert "Run of <words>" in said
-    assert "10 batches; ended: finished." in said
-    assert "count 2 2,000 4 0.2 4,000 1 0 0" in said
+    assert "10 batches. Started" in said and ", finished." in said
+    assert "count – nothing" not in said and "2 2,000 4 0.2 4.0 kB 1 0 0 B" in said
     assert "count: 3, 0.6" in html  # divergence left after batch 3
     assert "count: 4, 0" in html  # and after a backup
-    assert "Memory was lost once." in said
+    assert "count 1 0 200 0% now 1 0 B" in said  # the shard by itself: backed up in the last batch
+    assert "Memory was lost once, counted by shard." in said
     assert "count 1 7 batch 4 each of 12,345 numbers by at most 2,500; together at most 30,862,500 0" in said
     assert Elements(html).count("svg") == 2
 
@@ -145,7 +146,8 @@ def test_without_the_record_of_the_batch_before_no_total_is_known(tmp_path: Path
 def test_a_run_without_a_bound_draws_none(tmp_path: Path) -> None:
     said = words(report_page(recorded(tmp_path / "run", [progress(batch=0, tuples=5)])))
     assert "How near to the bound" not in said
-    assert "Failures" not in said.replace("Failures Chunks", "")
+    assert "What happened" not in said
+    assert "counted by shard" not in said
 
 
 def test_a_run_that_has_said_nothing_yet(tmp_path: Path) -> None:
@@ -164,7 +166,7 @@ def test_older_records_with_fewer_columns_are_read(tmp_path: Path) -> None:
     part = path / "progress" / "part-000000.log"
     older = pa.Table.from_batches(read_log(part).batches).drop_columns(["lost_chunks", "damage"])
     part.write_bytes(log_bytes(older.schema, older.to_batches()))
-    assert "count 1 5" in words(report_page(path))
+    assert "these records do not say) 1 5" in words(report_page(path))
 
 
 def test_records_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -202,13 +204,14 @@ def test_a_page_says_what_was_run_again_torn_and_let_go(tmp_path: Path, monkeypa
     directory = RunDirectory(path, graph="words")
     directory.add([progress(batch=batch, tuples=10) for batch in (6, 7)])
     said = words(report_page(path))
-    assert "8 batches; running. Drivers before this one: 1 finished." in said
+    assert "8 batches. Started" in said and "UTC; running. Drivers before this one, since" in said
+    assert ": 1 finished. running" in said
     assert "The records begin with batch 4." in said
     assert "1 record is of batches that were run again; of each batch the last word counts." in said
     assert "part-000000.log: its last 4 bytes are half a record." in said
-    assert "count 1 22" in said  # tuples: 1 + 1 + 10 + 10
+    assert "these records do not say) 1 22" in said  # tuples: 1 + 1 + 10 + 10
     directory.close("finished")
-    monkeypatch.setattr(reading, "ROWS_MAX", 2)
+    monkeypatch.setattr(run_records, "ROWS_MAX", 2)
     assert "The records begin with batch 6. 3 older records are more than a page is drawn from." in words(
         report_page(path)
     )
@@ -220,7 +223,8 @@ def test_a_run_that_ended_without_saying_so(tmp_path: Path) -> None:
     assert directory._lock is not None
     os.close(directory._lock)  # as the end of its process does
     directory._lock = None
-    assert "ended without saying so: its process is gone." in words(report_page(tmp_path / "run"))
+    said = words(report_page(tmp_path / "run"))
+    assert "failed Its process is gone without a word." in said and "last heard of" in said
 
 
 def test_what_is_promised_is_shown_as_the_run_said_it(tmp_path: Path) -> None:
@@ -250,6 +254,6 @@ def test_the_page_shows_where_the_time_went(tmp_path: Path) -> None:
     directory.add_times([in_one_process(batch, {Work.SAVING: 0.25, Work.SPARK: 0.75}) for batch in range(1_000)])
     directory.close("finished")
     text = report_page(tmp_path / "run")
-    assert "Where the time goes" in text and "The first 3 are left out" in text
+    assert "Where the time of a batch goes" in text and "The first 3 are left out" in text
     assert "batch 3 to 19, saving: 250" in text
     assert ">25.0%<" in text and ">75.0%<" in text

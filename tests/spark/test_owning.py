@@ -50,7 +50,7 @@ def handed_over(monkeypatch: pytest.MonkeyPatch, write_table: Any) -> Owners:
     owners._groups, owners._placement, owners._lock = {"count": group}, placement, threading.Lock()
     owners._lookout = SimpleNamespace(memories={})  # type: ignore[assignment]
     owners._observe = ignore
-    owners.log = MoveLog(owners._groups, ManualClock())
+    owners.log = MoveLog(owners._groups, ManualClock(), lambda notice: None)
     monkeypatch.setattr(owning, "HandOver", Fetched)
     monkeypatch.setattr(owning, "write_table", write_table)
     owners._hand_over(placement.decide(now_s=0.0), 3)

@@ -21,6 +21,7 @@ from spillway.cli.graphs import (
     show_options,
 )
 from spillway.cli.live_jobs import rewinds_told, watch_jobs
+from spillway.cli.observing import add_observing, observing, say_page
 from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
 from spillway.cli.triggers import add_trigger
 from spillway.errors import GraphError, RunError
@@ -48,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_trigger(parser)
     parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
     parser.add_argument("--draw", action="store_true", help="print the graph of the job and stop")
+    add_observing(parser)
     add_app_options(parser.add_argument_group("of an application; --protect and --shards also of a graph of your own"))
 
 
@@ -78,7 +80,9 @@ def main(options: argparse.Namespace) -> int:
         trigger=options.trigger,
         directory=directory / "records",
         only=options.name,
+        **observing(options),
     ) as running:
+        say_page(running.page)
         began_s = time.monotonic()
         watch_jobs(running, graph.name, quiet=options.json)
         elapsed_s = time.monotonic() - began_s

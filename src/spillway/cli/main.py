@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -28,6 +29,7 @@ COMMANDS = {
     "profile": "measure what a model wants to know of an application's operators",
     "explain": "say where the time of an existing Spark streaming query goes, and what would change it",
     "rewind": "send a stopped run back to a checkpoint, so that what came after is done once more",
+    "watch": "show a run in a browser as it goes, and its figures to Prometheus",
     "report": "make one HTML page of a run, a campaign, a model or a reproduction",
     "reproduce": "run a paper's experiments, with its figures beside ours",
     "bench": "measure: protections on five workloads, the receiver, the model, state, and against Spark's own stores",
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     # What goes wrong is told below, in a sentence; on Ctrl-C py4j would log a traceback for every call under way.
     logging.basicConfig(handlers=[logging.NullHandler()])
+    warnings.showwarning = lambda message, *where: print(f"spillway: {message}", file=sys.stderr)
     try:
         options = _parser(given).parse_args(given)
         if options.verbose:

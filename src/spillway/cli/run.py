@@ -24,6 +24,7 @@ from spillway.cli.kept import sentences
 from spillway.cli.live import watch
 from spillway.cli.manners import INTERRUPTED
 from spillway.cli.numbers import seconds
+from spillway.cli.observing import add_observing, observing, say_page
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate, size
 from spillway.cli.triggers import add_trigger
 from spillway.cli.where import show_where, where_json
@@ -73,6 +74,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rebalance", action="store_true", help="on several hosts: those that join get shards")
     parser.add_argument("--where", action="store_true", help="show where the time of a batch goes, part by part")
     parser.add_argument("--draw", action="store_true", help="print the graph and stop")
+    add_observing(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -108,8 +110,10 @@ def main(options: argparse.Namespace) -> int:
         directory=directory,
         rescale=options.rescale,
         rebalance=options.rebalance,
+        **observing(options),
     ) as running:
         began_s = time.monotonic()
+        say_page(running.page)
         _say([change.sentence() for change in running.rescaled], quiet=options.json)
         interrupted = _watch(running, graph.name, quiet=options.json)
     elapsed_s = time.monotonic() - began_s

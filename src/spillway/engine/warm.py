@@ -5,6 +5,7 @@
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,6 +59,15 @@ def warm() -> None:
 def is_warm() -> bool:
     """Whether ``warm`` finds all it needs compiled: what it does last was done here before."""
     return is_kept(learn)
+
+
+def tell_if_cold() -> None:
+    """Warn whoever starts a run that it will wait for kernels to be compiled."""
+    if not is_warm():
+        warnings.warn(
+            "Spillway's kernels are compiled for this machine, once: the first batch waits for that, a minute or so.",
+            stacklevel=4,
+        )
 
 
 def _aggregate(name: str, *, mode: Mode) -> Aggregate:

@@ -74,6 +74,8 @@ class OperatorPromise:
 
     operator: str
     protection: str
+    keeps_backups: bool
+    of_job: bool
     metrics: tuple[str, ...]
     own: Origin
     carried: tuple[Carry, ...]
@@ -174,6 +176,10 @@ class Promises:
             "operators": [
                 {
                     "operator": promise.operator,
+                    "protection": promise.protection,
+                    "metrics": list(promise.metrics),
+                    "keeps_backups": promise.keeps_backups,
+                    "of_job": promise.of_job,
                     "own_max": _finite(promise.own.loss_max),
                     "total_max": _finite(promise.total_max),
                     "carried": [
@@ -205,6 +211,8 @@ def promises(graph: CheckedGraph) -> Promises:
                 OperatorPromise(
                     operator=name,
                     protection=operator.protect.describe(),
+                    keeps_backups=operator.protect.keeps_backups,
+                    of_job=operator.protect.of_job,
                     metrics=_metrics(operator),
                     own=_own(operator),
                     carried=carried,

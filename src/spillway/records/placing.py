@@ -3,11 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
-
-from spillway.records.progress import ShardProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +113,25 @@ class HostSummary:
     waited_s: float
 
 
+class Located(Protocol):
+    """What a shard did on a host: in one batch, or in several that end with ``batch``."""
+
+    @property
+    def operator(self) -> str: ...
+    @property
+    def shard(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def tuples(self) -> int: ...
+    @property
+    def state_bytes(self) -> int: ...
+
+
 def summarise_hosts(
-    rows: Iterable[ShardProgress], moves: Iterable[Moved] = (), waits: Iterable[Waited] = ()
+    rows: Iterable[Located], moves: Iterable[Moved] = (), waits: Iterable[Waited] = ()
 ) -> list[HostSummary]:
     """One summary per host, by name; none where progress names no host, as on one machine.
 
@@ -124,7 +139,7 @@ def summarise_hosts(
     2.0
     """
     tuples: Counter[str] = Counter()
-    newest: dict[tuple[str, int], ShardProgress] = {}
+    newest: dict[tuple[str, int], Located] = {}
     for row in rows:
         if row.host:
             tuples[row.host] += row.tuples
@@ -160,9 +175,7 @@ def summarise_hosts(
     ]
 
 
-def hosts_json(
-    rows: Iterable[ShardProgress], moves: Iterable[Moved] = (), waits: Iterable[Waited] = ()
-) -> dict[str, Any]:
+def hosts_json(rows: Iterable[Located], moves: Iterable[Moved] = (), waits: Iterable[Waited] = ()) -> dict[str, Any]:
     """Hosts, moves and waits as ``--json`` has them; all empty on one machine.
 
     >>> hosts_json([])

@@ -85,7 +85,7 @@ PROGRESS_SCHEMA = pa.schema(
 
 
 # What a recovery says of itself. A batch that is run again begins from what the recovery before it left.
-_OF_RECOVERY = ("recovered", "recovered_from", "lost_chunks", "damage", "loss_max", "loss_total_max", "recover_s")
+OF_RECOVERY = ("recovered", "recovered_from", "lost_chunks", "damage", "loss_max", "loss_total_max", "recover_s")
 
 
 def last_words(rows: Iterable[ShardProgress]) -> list[ShardProgress]:
@@ -98,5 +98,5 @@ def last_words(rows: Iterable[ShardProgress]) -> list[ShardProgress]:
         place = (row.operator, row.shard, row.batch)
         before = newest.get(place)
         keeps = before is not None and before.recovered and not row.recovered
-        newest[place] = replace(row, **{name: getattr(before, name) for name in _OF_RECOVERY}) if keeps else row
+        newest[place] = replace(row, **{name: getattr(before, name) for name in OF_RECOVERY}) if keeps else row
     return list(newest.values())

@@ -3,11 +3,9 @@
 import fcntl
 import os
 import platform
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pyarrow as pa
 
 from spillway.errors import RunError
 from spillway.records.events import EVENTS_SCHEMA, Event
+from spillway.records.notices import NOTICES_SCHEMA, Notice
 from spillway.records.placing import MOVES_SCHEMA, WAITS_SCHEMA, Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress, last_words
 from spillway.records.rewound import REWOUND_SCHEMA, Rewound
@@ -103,27 +102,10 @@ def read_events(path: str | Path) -> list[Event]:
     return sorted({Event(**row) for row in _plain_rows(path, "events", EVENTS_SCHEMA)}, key=lambda row: row.time_s)
 
 
-def holes(rows: Iterable[ShardProgress]) -> dict[str, list[tuple[int, int]]]:
-    """For each operator the stretches of batches, first and last, of which one of its shards at least has no record.
-
-    Looked for between the first and the last batch that any operator has recorded, since every shard takes part in
-    every batch.
-
-    >>> holes([])
-    {}
-    """
-    seen: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for row in rows:
-        seen[row.operator][row.batch].add(row.shard)
-    batches = [batch for of_operator in seen.values() for batch in of_operator]
-    found = {}
-    for operator, of_operator in seen.items():
-        shards = 1 + max(max(of_batch) for of_batch in of_operator.values())
-        whole = [batch for batch, of_batch in of_operator.items() if len(of_batch) == shards]
-        missing = _stretches_without(whole, first=min(batches), last=max(batches))
-        if missing:
-            found[operator] = missing
-    return found
+def read_notices(path: str | Path) -> list[Notice]:
+    """What was worth waking up for and is in no other record, oldest first. Of more than two million the newest are
+    read."""
+    return sorted({Notice(**row) for row in _plain_rows(path, "notices", NOTICES_SCHEMA)}, key=lambda row: row.time_s)
 
 
 def life_of(path: Path, manifest: Mapping[str, Any]) -> Life:
@@ -144,16 +126,6 @@ def life_of(path: Path, manifest: Mapping[str, Any]) -> Life:
         os.close(descriptor)
     # Locks are a matter of one machine: of a directory that was copied, or is shared, they say nothing.
     return Life.GONE if manifest.get("host") == platform.node() else Life.UNKNOWN
-
-
-def _stretches_without(present: Sequence[int], *, first: int, last: int) -> list[tuple[int, int]]:
-    """The stretches of first to last in which no number is present.
-
-    >>> _stretches_without([2, 3, 7], first=1, last=9)
-    [(1, 1), (4, 6), (8, 9)]
-    """
-    ends = [first - 1, *sorted(present), last + 1]
-    return [(a + 1, b - 1) for a, b in pairwise(ends) if b - a > 1]
 
 
 def _plain_rows(path: str | Path, what: str, schema: pa.Schema) -> list[dict[str, Any]]:

@@ -132,20 +132,44 @@ class RowLog:
         sync_folder(parts[-1].parent)
 
 
-def read_rows(folder: Path, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
-    """All rows, and which parts end in half a record, in words; a writer may be at work meanwhile.
+class Parts:
+    """Rows being read, again and again: a part that is as it was is not read anew. A writer may be at work."""
 
-    A column that an older version did not record is null. Raises OSError, or what Arrow does.
-    """
-    tables, torn = [schema.empty_table()], list[str]()
-    for part in parts_of(folder):
-        try:
-            logged = read_log(part)
-        except FileNotFoundError:  # a run that goes on has put it together with another, which comes later
-            continue
-        tables += [pa.Table.from_batches([batch]) for batch in logged.batches]
-        torn += _torn_in(part, logged)
-    return pa.concat_tables(tables, promote_options="default").select(schema.names), torn
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self._folder = folder
+        self._schema = schema
+        self._known: dict[Path, tuple[tuple[int, int], pa.Table, list[str]]] = {}
+
+    def read(self) -> tuple[pa.Table, list[str]]:
+        """All rows, and which parts end in half a record, in words.
+
+        A column that an older version did not record is null. Raises OSError, or what Arrow does.
+        """
+        known: dict[Path, tuple[tuple[int, int], pa.Table, list[str]]] = {}
+        for part in parts_of(self._folder):
+            try:
+                stamp = part.stat()
+                # What is rewritten is another file, and what is appended to is a longer one.
+                now, before = (stamp.st_ino, stamp.st_size), self._known.get(part)
+                known[part] = before if before is not None and before[0] == now else (now, *self._table(part))
+            except FileNotFoundError:  # a run that goes on has put it together with another, which comes later
+                continue
+        self._known = known
+        tables = [self._schema.empty_table(), *(table for _, table, _ in known.values())]
+        torn = [sentence for _, _, sentences in known.values() for sentence in sentences]
+        return pa.concat_tables(tables, promote_options="default").select(self._schema.names), torn
+
+    def _table(self, part: Path) -> tuple[pa.Table, list[str]]:
+        logged = read_log(part)
+        torn = _torn_in(part, logged)
+        if not logged.batches:
+            return self._schema.empty_table(), torn
+        return pa.Table.from_batches(logged.batches).combine_chunks(), torn
+
+
+def read_rows(folder: Path, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+    """All rows of a folder, once (see ``Parts``)."""
+    return Parts(folder, schema).read()
 
 
 def parts_of(folder: Path) -> list[Path]:

@@ -5,7 +5,9 @@ progress/part-N.log    one row per shard and batch (``records.progress``), appen
 times/part-N.log       one row per batch: where its time went (``records.times``)
 moves/part-N.log       one row per shard and change of its owner (``records.placing``); none on one machine
 waits/part-N.log       one row per batch and host that it waited for; none on one machine
+batches/part-N.log     one row per batch: when it was done, and how many tuples it read (``records.batches``)
 rewinds/part-N.log     one row for each time that the job was sent back to a checkpoint (``records.rewound``)
+notices/part-N.log     what is worth waking up for and not in the others (``records.notices``)
 progress/.lock         locked as long as the run's process lives
 
 Killing the driver loses no row it was given. A power cut may lose those of the last minutes, since parts are made
@@ -31,8 +33,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from spillway.clock import Clock, SystemClock
 from spillway.errors import RecordsWarning, RunError
 from spillway.files.durable import write_whole
+from spillway.records.batches import BATCHES_SCHEMA, BatchDone
+from spillway.records.notices import NOTICES_SCHEMA, Notice
 from spillway.records.placing import MOVES_SCHEMA, WAITS_SCHEMA, Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA, ShardProgress
 from spillway.records.rewound import REWOUND_SCHEMA, Rewound
@@ -47,8 +52,9 @@ _PACKAGES = ("spillway", "pyspark", "pyarrow", "numpy", "numba", "scipy")
 class RunDirectory:
     """A run directory being written."""
 
-    def __init__(self, path: Path, **about: Any) -> None:
+    def __init__(self, path: Path, *, clock: Clock | None = None, **about: Any) -> None:
         self.path = path
+        self._clock = clock or SystemClock()
         self._failing = False
         self._lock: int | None = None
         self._progress = RowLog(path / "progress", PROGRESS_SCHEMA)
@@ -56,13 +62,32 @@ class RunDirectory:
         self._moves = RowLog(path / "moves", MOVES_SCHEMA)
         self._waits = RowLog(path / "waits", WAITS_SCHEMA)
         self._rewinds = RowLog(path / "rewinds", REWOUND_SCHEMA)
-        self._logs = (self._progress, self._times, self._moves, self._waits, self._rewinds)
+        self._batches = RowLog(path / "batches", BATCHES_SCHEMA)
+        self._notices = RowLog(path / "notices", NOTICES_SCHEMA)
+        self._logs = (
+            self._progress,
+            self._times,
+            self._moves,
+            self._waits,
+            self._rewinds,
+            self._batches,
+            self._notices,
+        )
         try:
             self._progress.folder.mkdir(parents=True, exist_ok=True)  # its lock is there before its rows are
         except OSError as error:
             raise RunError(f"Run directory {path} cannot be made ({error.strerror}). Name another.") from error
-        before = _drivers_before(path)
-        self._about = {"format": FORMAT, **about, "machine": machine(), "host": platform.node(), "before": before}
+        before, first_s = _drivers_before(path)
+        started_s = self._clock.now_s()
+        self._about = {
+            "format": FORMAT,
+            **about,
+            "machine": machine(),
+            "host": platform.node(),
+            "before": before,
+            "started_s": started_s,
+            "first_started_s": first_s or started_s,
+        }
         try:
             self._lock = _locked(path / "progress" / ".lock")
             self._write_manifest("running")
@@ -93,16 +118,25 @@ class RunDirectory:
         """The same for each time that the job was sent back."""
         self._add(self._rewinds, rows)
 
-    def close(self, ended: str) -> None:
-        """Write what waits and how the run ended, durably."""
+    def add_batches(self, rows: Sequence[BatchDone]) -> None:
+        """The same for batches that are done."""
+        self._add(self._batches, rows)
+
+    def add_notices(self, rows: Sequence[Notice]) -> None:
+        """The same for what is worth waking up for."""
+        self._add(self._notices, rows)
+
+    def close(self, ended: str, *, error: str = "") -> None:
+        """Write what waits and how the run ended, and what it failed of if it did, durably."""
+        self._about |= {"ended_s": self._clock.now_s(), **({"error": error} if error else {})}
         for log in self._logs:
             self._add(log, [])
         try:
             for log in self._logs:
                 log.close()
             self._write_manifest(ended)
-        except OSError as error:
-            self._warn(error)
+        except OSError as failure:
+            self._warn(failure)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -132,13 +166,17 @@ class RunDirectory:
         write_whole(self.path / "manifest.json", (json.dumps(manifest, indent=2) + "\n").encode())
 
 
-def _drivers_before(path: Path) -> dict[str, int]:
-    """How the drivers that wrote here before have ended, counted; one that did not say so is gone."""
+def _drivers_before(path: Path) -> tuple[dict[str, int], float]:
+    """How the drivers that wrote here before have ended, counted, and when the first began; 0 if nobody knows.
+
+    One that did not say how it ended is gone.
+    """
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         manifest = json.loads((path / "manifest.json").read_bytes())
         ended = str(manifest["ended"]) if "ended" in manifest else "unknown"
-        return dict(Counter(manifest.get("before", {})) + Counter({"gone" if ended == "running" else ended: 1}))
-    return {}
+        counted = Counter(manifest.get("before", {})) + Counter({"gone" if ended == "running" else ended: 1})
+        return dict(counted), float(manifest.get("first_started_s", 0.0))
+    return {}, 0.0
 
 
 def _locked(path: Path) -> int | None:

@@ -123,7 +123,16 @@ def average(times: Sequence[BatchTimes]) -> dict[Work, float]:
 
 def steady(times: Sequence[BatchTimes]) -> Sequence[BatchTimes]:
     """The batches to judge by: without the first few of a process, if there are others."""
-    return times[_FIRST:] if len(times) > 2 * _FIRST else times[1:] or times
+    return times[steady_from(len(times)) :]
+
+
+def steady_from(count: int) -> int:
+    """How many of so many batches are left out at the beginning.
+
+    >>> steady_from(1), steady_from(4), steady_from(100)
+    (0, 1, 3)
+    """
+    return _FIRST if count > 2 * _FIRST else min(1, max(count - 1, 0))
 
 
 def at_work_s(intervals: Iterable[tuple[float, float]]) -> float:

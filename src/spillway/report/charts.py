@@ -81,6 +81,7 @@ def line_chart(
     y_label: str,
     log_x: bool = False,
     log_y: bool = False,
+    from_zero: bool = False,
     width: int = 640,
     height: int = 360,
     marks: Sequence[Mark] = (),
@@ -95,7 +96,7 @@ def line_chart(
     x_values = [x for one in series for x, _ in one.points] + [mark.x for mark in marks if mark.x is not None]
     y_values = [y for one in series for _, y in one.points] + [mark.y for mark in marks if mark.y is not None]
     y_values += [end for one in series for interval in one.intervals or () for end in interval]
-    y_low, y_high = limits(y_values, log=log_y)
+    y_low, y_high = limits(y_values, log=log_y, from_zero=from_zero)
     frame.make_room_for([label(tick) for tick in ticks(y_low, y_high, log=log_y)])
     y = Scale(low=y_low, high=y_high, start=frame.bottom, end=frame.top, log=log_y)
     x_low, x_high = limits(x_values, log=log_x)

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from spillway.records.events import Event, Kind
+from spillway.report.figures import moment, times
 from spillway.report.page import Cell, Section, Value, table
 
 _TOLD_MAX = 500
@@ -16,7 +16,7 @@ def events_part(events: Sequence[Event]) -> list[Section]:
         return []
     cells: list[list[Value]] = [
         [
-            Cell(_when(one.time_s), sort=one.time_s),
+            Cell(moment(one.time_s), sort=one.time_s),
             one.replica or one.job,
             one.kind,
             one.other,
@@ -49,19 +49,19 @@ def _summary(events: Sequence[Event]) -> str:
         worst = max(one.silent_s for one in over)
         sent = f"{lost:,} tuples were not sent to readers" if lost else "readers were sent all there is"
         told.append(
-            f"This replica took over {_times(len(over))}, from one that was silent for up to {worst:,.2f} s; {sent}."
+            f"This replica took over {times(len(over))}, from one that was silent for up to {worst:,.2f} s; {sent}."
         )
     elif count[Kind.ACTIVE]:
         told.append("This replica was the first to be active, and never had to take over.")
     if count[Kind.LET_GO]:
         told.append(
-            f"It let go of a replica that stayed away {_times(count[Kind.LET_GO])}; what was kept for that one alone "
+            f"It let go of a replica that stayed away {times(count[Kind.LET_GO])}; what was kept for that one alone "
             f"is gone."
         )
     if count[Kind.REJOINED]:
-        told.append(f"It went on with what is not its own state {_times(count[Kind.REJOINED])}.")
+        told.append(f"It went on with what is not its own state {times(count[Kind.REJOINED])}.")
     if count[Kind.RESTARTED]:
-        told.append(f"It failed and was started again {_times(count[Kind.RESTARTED])}.")
+        told.append(f"It failed and was started again {times(count[Kind.RESTARTED])}.")
     if len(events) > _TOLD_MAX:
         told.append(f"The last {_TOLD_MAX} events are told here.")
     return " ".join(told)
@@ -70,11 +70,3 @@ def _summary(events: Sequence[Event]) -> str:
 def _number(value: float, shown: str) -> Cell:
     """A number where there is one; the column is one of numbers also where there is none."""
     return Cell(shown, sort=value)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _when(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")

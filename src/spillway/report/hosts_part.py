@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
+from spillway.records.columns import Progress, Stretch
 from spillway.records.placing import Moved, Waited, summarise_hosts
 from spillway.records.progress import ShardProgress
 from spillway.report.bands import PARTS_MAX, ROWS_MAX, Band, Sign, band_chart
 from spillway.report.charts import SERIES_MAX
+from spillway.report.figures import count, duration, size, times
 from spillway.report.page import ROWS_MAX as TABLE_ROWS_MAX
 from spillway.report.page import Cell, Section, Value, table
 
@@ -17,21 +18,28 @@ _OTHERS = "other hosts"
 Shard = tuple[str, int]
 
 
-def hosts_part(rows: Sequence[ShardProgress], moves: Sequence[Moved], waits: Sequence[Waited]) -> list[Section]:
+def hosts_part(progress: Progress, moves: Sequence[Moved], waits: Sequence[Waited]) -> list[Section]:
     """Sections of a run's page; none of a run on one machine."""
-    if not moves and not waits and not any(row.host for row in rows):
+    stretches = progress.stretches()
+    if not moves and not waits and not stretches:
         return []
-    return [_hosts(rows, moves, waits), *_where(rows, moves), *_moves(moves), *_waits(waits)]
+    recovered = [row for row in progress.rows(progress.of("recovered").astype(bool)) if row.host]
+    return [
+        _hosts(stretches, moves, waits),
+        *_where(stretches, recovered, moves),
+        *_moves(moves),
+        *_waits(waits),
+    ]
 
 
-def _hosts(rows: Sequence[ShardProgress], moves: Sequence[Moved], waits: Sequence[Waited]) -> Section:
-    summaries = summarise_hosts(rows, moves, waits)
+def _hosts(stretches: Sequence[Stretch], moves: Sequence[Moved], waits: Sequence[Waited]) -> Section:
+    summaries = summarise_hosts(stretches, moves, waits)
     cells: list[list[Value]] = [
         [
             one.host,
             one.shards,
-            one.tuples,
-            one.state_bytes,
+            Cell(count(one.tuples), sort=one.tuples),
+            Cell(size(one.state_bytes), sort=one.state_bytes),
             one.moved_to,
             one.moved_from,
             one.recovered,
@@ -44,7 +52,7 @@ def _hosts(rows: Sequence[ShardProgress], moves: Sequence[Moved], waits: Sequenc
         "Host",
         "Shards",
         "Tuples",
-        "State (bytes)",
+        "State",
         "Moved to",
         "Moved from",
         "Recovered",
@@ -59,19 +67,19 @@ def _hosts(rows: Sequence[ShardProgress], moves: Sequence[Moved], waits: Sequenc
     return Section("Hosts", text=text, table=table(columns, cells))
 
 
-def _where(rows: Sequence[ShardProgress], moves: Sequence[Moved]) -> list[Section]:
+def _where(stretches: Sequence[Stretch], recovered: Sequence[ShardProgress], moves: Sequence[Moved]) -> list[Section]:
     """Which shard was where in each batch, as a picture."""
-    placed = [row for row in rows if row.host]
-    if not placed:
+    if not stretches:
         return []
-    shards = _chosen(placed, moves)
+    shards = _chosen(stretches, recovered, moves)
     row_of = {shard: place for place, shard in enumerate(shards)}
-    drawn = [row for row in placed if (row.operator, row.shard) in row_of]
+    drawn = [one for one in stretches if (one.operator, one.shard) in row_of]
     names = _named(drawn)
     number = {name: place for place, name in enumerate(names)}
     bands = _bands(drawn, row_of, number)
-    signs = _signs(drawn, moves, row_of, first=min(row.batch for row in drawn))
-    everything = len({(row.operator, row.shard) for row in placed})
+    struck = [row for row in recovered if (row.operator, row.shard) in row_of]
+    signs = _signs(struck, moves, row_of, first=min(one.first for one in drawn))
+    everything = len({(one.operator, one.shard) for one in stretches})
     notes = [
         "Colours are hosts. A small arrow is a move: the memory was handed over. A diamond is a recovery from backups, "
         "after a move or in place; what a recovery can have cost is told under Failures."
@@ -99,13 +107,15 @@ def _where(rows: Sequence[ShardProgress], moves: Sequence[Moved]) -> list[Sectio
     return [Section("Which shard was where", text="\n\n".join(notes), chart=chart)]
 
 
-def _chosen(rows: Iterable[ShardProgress], moves: Iterable[Moved]) -> list[Shard]:
+def _chosen(stretches: Iterable[Stretch], recovered: Iterable[ShardProgress], moves: Iterable[Moved]) -> list[Shard]:
     """The shards to draw, by operator and index: if there are too many, those that most happened to."""
     operators: dict[str, int] = {}
     happened: Counter[Shard] = Counter()
-    for row in rows:
-        operators.setdefault(row.operator, len(operators))
-        happened[row.operator, row.shard] += row.recovered
+    for one in stretches:
+        operators.setdefault(one.operator, len(operators))
+        happened[one.operator, one.shard] += 0
+    for row in recovered:
+        happened[row.operator, row.shard] += 1
     for move in moves:
         if (move.operator, move.shard) in happened:
             happened[move.operator, move.shard] += 1
@@ -117,28 +127,24 @@ def _chosen(rows: Iterable[ShardProgress], moves: Iterable[Moved]) -> list[Shard
     return sorted(most[:ROWS_MAX], key=in_order)
 
 
-def _named(rows: Iterable[ShardProgress]) -> list[str]:
+def _named(stretches: Iterable[Stretch]) -> list[str]:
     """The hosts that have a colour of their own, by name, and one for all others if those are too many."""
-    count = Counter(row.host for row in rows)
-    if len(count) <= SERIES_MAX:
-        return sorted(count)
-    return [*sorted(name for name, _ in count.most_common(SERIES_MAX - 1)), _OTHERS]
+    batches = Counter[str]()
+    for one in stretches:
+        batches[one.host] += one.last - one.first + 1
+    if len(batches) <= SERIES_MAX:
+        return sorted(batches)
+    return [*sorted(name for name, _ in batches.most_common(SERIES_MAX - 1)), _OTHERS]
 
 
-def _bands(rows: Sequence[ShardProgress], row_of: dict[Shard, int], number: dict[str, int]) -> list[Band]:
+def _bands(stretches: Sequence[Stretch], row_of: dict[Shard, int], number: dict[str, int]) -> list[Band]:
     """Of each shard the stretches of batches, one after the other, in which nothing changed."""
-    ordered = sorted(rows, key=lambda row: (row_of[row.operator, row.shard], row.batch))
     others = number.get(_OTHERS, 0)
     found = []
-    for place, of_shard in groupby(ordered, key=lambda row: row_of[row.operator, row.shard]):
-        # Batches that follow each other and have one host and epoch have one difference to their place in the row.
-        stretches = groupby(
-            enumerate(of_shard), key=lambda each: (each[1].host, each[1].epoch, each[1].batch - each[0])
-        )
-        for (host, epoch, _), together in stretches:
-            batches = [row.batch for _, row in together]
-            note = f"epoch {epoch}" if host in number else f"{host}, epoch {epoch}"
-            found.append(Band(place, batches[0], batches[-1], number.get(host, others), note))
+    for one in sorted(stretches, key=lambda one: (row_of[one.operator, one.shard], one.first)):
+        note = f"epoch {one.epoch}" if one.host in number else f"{one.host}, epoch {one.epoch}"
+        place = row_of[one.operator, one.shard]
+        found.append(Band(place, one.first, one.last, number.get(one.host, others), note))
     return found
 
 
@@ -153,7 +159,7 @@ def _signs(
             found[place, move.batch] = Sign(place, move.batch, move.sentence(), loud=not move.handed_over)
     for row in rows:
         place = row_of[row.operator, row.shard]
-        if row.recovered and not ((sign := found.get((place, row.batch))) and sign.loud):
+        if not ((sign := found.get((place, row.batch))) and sign.loud):
             told = f"Shard {row.shard} of operator {row.operator!r} was recovered on {row.host} in batch {row.batch}."
             found[place, row.batch] = Sign(place, row.batch, told, loud=True)
     return sorted(found.values(), key=lambda sign: (sign.at, sign.row))
@@ -173,17 +179,17 @@ def _moves(moves: Sequence[Moved]) -> list[Section]:
             move.epoch,
             move.why,
             Cell("handed over") if move.handed_over else Cell("recovered", tone="warn", note=move.how),
-            move.bytes,
-            Cell(f"{move.seconds:,.3f}", sort=move.seconds),
+            Cell(size(move.bytes), sort=move.bytes),
+            Cell(duration(move.seconds), sort=move.seconds),
         ]
         for move in newest
     ]
     reasons = Counter((move.why, move.how) for move in moves)
-    told = "; ".join(f"{count:,} {how}, since {why}" for (why, how), count in reasons.most_common(10))
+    told = "; ".join(f"{often:,} {how}, since {why}" for (why, how), often in reasons.most_common(10))
     more = f" The last {_TOLD_MAX} are told one by one." if len(moves) > _TOLD_MAX else ""
-    columns = ["Batch", "Operator", "Shard", "From", "To", "Epoch", "Why", "How", "Bytes", "Seconds"]
+    columns = ["Batch", "Operator", "Shard", "From", "To", "Epoch", "Why", "How", "Bytes", "Took"]
     text = (
-        f"Shards had a new owner {_times(len(moves))}: {told}. What is handed over is whole; what is "
+        f"Shards had a new owner {times(len(moves))}: {told}. What is handed over is whole; what is "
         f"recovered is a failure.{more}"
     )
     return [Section("Moves", text=text, table=table(columns, cells))]
@@ -204,12 +210,8 @@ def _waits(waits: Sequence[Waited]) -> list[Section]:
     returned = sum(wait.came_back for wait in waits)
     more = f" The last {_TOLD_MAX} are told one by one." if len(waits) > _TOLD_MAX else ""
     seconds = sum(wait.seconds for wait in waits)
-    back = f" It came back {_times(returned)}: its shards were still there, and nothing was lost." if returned else ""
+    back = f" It came back {times(returned)}: its shards were still there, and nothing was lost." if returned else ""
     text = (
-        f"Batches waited {_times(len(waits))} for a host that showed no executor, {seconds:,.1f} s in all.{back}{more}"
+        f"Batches waited {times(len(waits))} for a host that showed no executor, {seconds:,.1f} s in all.{back}{more}"
     )
     return [Section("Waits", text=text, table=table(["Batch", "Host", "Seconds", "Then"], cells))]
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"

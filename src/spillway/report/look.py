@@ -11,4 +11,9 @@ def _asset(name: str) -> str:
 CHART_STYLE = _asset("colours.css") + _asset("chart.css")
 GRAPH_STYLE = _asset("graph.css")
 PAGE_STYLE = _asset("page.css")
+STYLE = CHART_STYLE + GRAPH_STYLE + PAGE_STYLE
 SCRIPT = _asset("page.js")
+
+# Of charts that stand beside each other on a wide screen, and are read on a phone: an SVG shrinks with its letters.
+CHART_WIDTH = 480
+CHART_HEIGHT = 300

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from html import escape
 
 from spillway.errors import InputError
-from spillway.report.look import CHART_STYLE, GRAPH_STYLE, PAGE_STYLE, SCRIPT
+from spillway.report.look import CHART_STYLE, GRAPH_STYLE, SCRIPT, STYLE
 
 ROWS_MAX = 5_000
+_COLUMNS_OF_A_PHONE = 5
 
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -59,13 +60,16 @@ def page(
     sections: Sequence[Section],
     *,
     subtitle: str = "",
+    lead_html: str = "",
     footer: str = "",
     script: str = "",
     data: Mapping[str, object] | None = None,
+    wide: bool = False,
 ) -> str:
     """The page as text, the same for the same arguments.
 
-    ``script`` runs after the page's own; ``data`` is for it, as JSON in elements of these ids.
+    ``lead_html`` comes before all sections; ``script`` runs after the page's own; ``data`` is for it, as JSON in
+    elements of these ids; ``wide`` uses all of a wide screen.
     """
     lines = [
         "<!doctype html>",
@@ -75,17 +79,10 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title>",
-        f"<style>{CHART_STYLE}{GRAPH_STYLE}{PAGE_STYLE}</style>",
+        f"<style>{STYLE}</style>",
         "</head>",
-        '<body class="page">',
-        "<header>",
-        f"<h1>{escape(title)}</h1>",
-        *([f'<p class="subtitle">{escape(subtitle)}</p>'] if subtitle else []),
-        "</header>",
-        "<main>",
-        *(part for section in sections for part in _section(section)),
-        "</main>",
-        *([f"<footer>{escape(footer)}</footer>"] if footer else []),
+        f'<body class="page{" wide" if wide else ""}">',
+        content(title, sections, subtitle=subtitle, lead_html=lead_html, footer=footer),
         *(
             f'<script type="application/json" id="{escape(name)}">{_json(value)}</script>'
             for name, value in (data or {}).items()
@@ -95,6 +92,34 @@ def page(
         "</html>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def content(
+    title: str, sections: Sequence[Section], *, subtitle: str = "", lead_html: str = "", footer: str = ""
+) -> str:
+    """What there is to read on a page, without what makes it one: for a page that is there already."""
+    lines = [
+        "<header>",
+        f"<h1>{escape(title)}</h1>",
+        *([f'<p class="subtitle">{escape(subtitle)}</p>'] if subtitle else []),
+        "</header>",
+        "<main>",
+        *([lead_html] if lead_html else []),
+        sections_html(sections),
+        "</main>",
+        *([f"<footer>{escape(footer)}</footer>"] if footer else []),
+    ]
+    return "\n".join(lines)
+
+
+def sections_html(sections: Sequence[Section]) -> str:
+    """The parts of a page one after the other."""
+    return "\n".join(part for section in sections for part in _section(section))
+
+
+def side_by_side(parts: Sequence[str]) -> str:
+    """HTML of charts and tables that stand beside each other where there is room."""
+    return f'<div class="pair">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, caption: str = "") -> str:
@@ -116,8 +141,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, caption: s
         f'<th class="{"figure" if figure else "words"}" scope="col"><button>{escape(column)}</button></th>'
         for column, figure in zip(columns, figures, strict=True)
     )
-    # Where words are many and columns too, a phone shows each row as a card, and each cell with its column's name.
-    wordy = len(columns) > 2 and any(_is_long(value) for row in rows for value in row)
+    # Where there is more in a row than fits side by side, a phone shows it as a card, each cell with its column's name.
+    wordy = len(columns) > _COLUMNS_OF_A_PHONE or (
+        len(columns) > 2 and any(_is_long(value) for row in rows for value in row)
+    )
     body = "\n".join(
         "<tr>"
         + "".join(

@@ -1,39 +1,64 @@
-"""Where the time of a run's batches went, as one picture and one table."""
+"""Is it keeping up: how much a run reads, how long its batches take, and what that time goes to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from spillway.records.times import MEANINGS, BatchTimes, Work, average, steady
-from spillway.report.page import Cell, Section, Value, table
+from spillway.records.run_records import Columns
+from spillway.records.times import MEANINGS, Work, steady_from
+from spillway.report.charts import Series, line_chart
+from spillway.report.figures import duration
+from spillway.report.look import CHART_HEIGHT, CHART_WIDTH
+from spillway.report.page import Cell, Section, Value, side_by_side, table
 from spillway.report.stacked import Stack, stacked_chart
+from spillway.report.thinning import Floats, rates
 
 _STACKS_MAX = 60
 
 
-def time_spent(times: Sequence[BatchTimes]) -> list[Section]:
+def keeping_up(batches: Columns, times: Columns) -> list[Section]:
     """A section of a run's page; none if nothing is known."""
-    if not times:
-        return []
-    judged = steady(times)
-    parts = average(judged)
-    total_s = sum(parts.values())
+    charts = []
+    points = rates(batches["batch"], batches["time_s"], batches["tuples"])
+    if points:
+        charts.append(
+            line_chart(
+                [Series("tuples", points)],
+                title="Tuples a second",
+                x_label="batch",
+                y_label="tuples/s",
+                from_zero=True,
+                width=CHART_WIDTH,
+                height=CHART_HEIGHT,
+            )
+        )
+    if not len(times["batch"]):
+        return [Section("Is it keeping up?", body_html=side_by_side(charts))] if charts else []
+    begin = steady_from(len(times["batch"]))
+    parts_s = {work: times[f"{work}_s"][begin:] for work in Work}
+    charts.append(
+        stacked_chart(
+            [work.label for work in Work],
+            _stacks(times["batch"][begin:], parts_s),
+            title="Where the time of a batch goes",
+            x_label="batch",
+            y_label="ms",
+            width=CHART_WIDTH,
+            height=CHART_HEIGHT,
+        )
+    )
+    average_s = {work: float(seconds.mean()) for work, seconds in parts_s.items()}
+    total_s = sum(average_s.values())
     cells: list[list[Value]] = [
-        [work.label, MEANINGS[work], Cell(f"{1000 * seconds:,.1f}", sort=seconds), _share(seconds, total_s)]
-        for work, seconds in parts.items()
+        [work.label, MEANINGS[work], Cell(duration(seconds), sort=seconds), _share(seconds, total_s)]
+        for work, seconds in average_s.items()
     ]
-    chart = stacked_chart(
-        [work.label for work in Work],
-        _stacks(judged),
-        title="Where the time of a batch goes",
-        x_label="batch",
-        y_label="ms",
-    )
-    left_out = len(times) - len(judged)
-    apart = f" The first {left_out} are left out: a process that begins loads and compiles." if left_out else ""
+    apart = f" The first {begin} are left out: a process that begins loads and compiles." if begin else ""
     text = (
-        f"What protection costs is saving; what Spark costs is its own and carrying. While several tasks of a stage "
-        f"are at work the time is shared out among the parts as their work was.{apart}"
+        f"A batch takes {duration(total_s)} on average. What protection costs is saving; what Spark costs is its own "
+        f"and carrying. While several tasks of a stage are at work the time is shared out among the parts as their "
+        f"work was.{apart}"
     )
-    return [Section("Where the time goes", text=text, chart=chart, table=table(["Part", "What", "ms", "Share"], cells))]
+    told = table(["Part", "What", "Time", "Share"], cells)
+    return [Section("Is it keeping up?", text=text, body_html=side_by_side([*charts, told]))]
 
 
 def _share(seconds: float, total_s: float) -> Cell:
@@ -41,12 +66,14 @@ def _share(seconds: float, total_s: float) -> Cell:
     return Cell(f"{share:.1%}", sort=share)
 
 
-def _stacks(times: Sequence[BatchTimes]) -> list[Stack]:
+def _stacks(batch: Floats, parts_s: Mapping[Work, Floats]) -> list[Stack]:
     """The average of each of some stretches of batches, in ms."""
-    stretch = -(-len(times) // _STACKS_MAX)
-    found = []
-    for start in range(0, len(times), stretch):
-        of_stretch = times[start : start + stretch]
-        heights = [1000 * seconds for seconds in average(of_stretch).values()]
-        found.append(Stack(of_stretch[0].batch, of_stretch[-1].batch, heights))
-    return found
+    stretch = -(-len(batch) // _STACKS_MAX)
+    return [
+        Stack(
+            int(batch[begin]),
+            int(batch[min(begin + stretch, len(batch)) - 1]),
+            [1000 * float(seconds[begin : begin + stretch].mean()) for seconds in parts_s.values()],
+        )
+        for begin in range(0, len(batch), stretch)
+    ]

@@ -12,6 +12,12 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spillway.errors import SpillwayError
+from spillway.spark.raised import CANCELLATION, as_ours
+
+THE_END = "spillway-the-end"
+"""The name of the thread that waits for the end of a run's last query, for the run's records."""
+
 Start = Callable[[], StreamingQuery]
 Mend = Callable[[Exception], bool]
 """Whether a query that ended with this error may be started again; what made it end is mended then."""
@@ -51,6 +57,25 @@ class Attended:
         if self._error is not None:
             raise self._error
         return True
+
+    def when_over(self, then: Callable[[Exception | None], None]) -> None:
+        """Have ``then`` told what ended the last of them, or None, though nobody may wait for it.
+
+        It is not told that Spark's jobs were cancelled: on Ctrl-C they are, and whoever was interrupted stops the run.
+        """
+
+        def attend() -> None:
+            try:
+                self.wait(None)
+            except (PySparkException, SpillwayError) as error:
+                if CANCELLATION not in str(error):
+                    then(as_ours(error, "Spark stopped the run"))
+            except Py4JError:
+                pass  # with the JVM the query is gone, and nobody knows how it ended
+            else:
+                then(None)
+
+        InheritableThread(target=attend, name=THE_END, daemon=True).start()
 
     def interrupt(self, find: Callable[[], Exception | None]) -> None:
         """End the query as if it had failed with what ``find`` finds, if that is anything; for whoever has a ``mend``.

@@ -43,6 +43,7 @@ class Ran:
     rows: Sequence[ShardProgress]
     tasks: Sequence[TaskTimes]
     writing_s: float
+    tuples: int  # that its sources gave
 
 
 class Batches:
@@ -180,9 +181,10 @@ class Batches:
         ranges = tuple(ranges)
         # A task that was tried again has reported again.
         newest = last_words([row for row in reports if isinstance(row, ShardProgress)])
+        tuples = sum(part.tuples for part in ranges)
         if self._rewinding is not None:
             saved_bytes = sum(row.backup_bytes for row in newest)
-            self._rewinding.ran(batch, tuples=sum(part.tuples for part in ranges), saved_bytes=saved_bytes)
+            self._rewinding.ran(batch, tuples=tuples, saved_bytes=saved_bytes)
         self._reach.note(newest, ranges)
         tasks = [row for row in reports if isinstance(row, TaskTimes)]
-        self._ran(Ran(batch=batch, rows=newest, tasks=tasks, writing_s=writing_s))
+        self._ran(Ran(batch=batch, rows=newest, tasks=tasks, writing_s=writing_s, tuples=tuples))

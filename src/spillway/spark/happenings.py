@@ -7,6 +7,7 @@ from pathlib import Path
 from spillway.records.events import Event, EventLog, event
 from spillway.records.failed_over import FailedOver
 from spillway.records.let_go import LetGo
+from spillway.records.notices import log_notice, notice_of
 from spillway.records.rejoined import Rejoined
 from spillway.records.restarted import Restarted
 from spillway.spark.looked import Looked
@@ -21,6 +22,7 @@ class Happenings:
         self._jobs = jobs
         self._directory = directory
         self._logs: dict[str, EventLog] = {}
+        self._said: dict[str, frozenset[Event]] = {}
         self.restarts: list[Restarted] = []
         self.rejoined: list[Rejoined] = []
         """Of these the last 100,000."""
@@ -53,11 +55,14 @@ class Happenings:
         return sorted(found, key=lambda one: one.time_s)
 
     def write(self) -> None:
-        """Have in the records of each job what has happened to it."""
-        for name in self._jobs if self._directory is not None else ():
-            assert self._directory is not None
+        """Have in the log, and in the records of each job, what has happened to it."""
+        for name, job in self._jobs.items():
             events = self.events(name)
-            if events:
+            for one in events:
+                if one not in self._said.get(name, ()):
+                    log_notice(notice_of(one), graph=job.graph.name)
+            self._said[name] = frozenset(events)
+            if events and self._directory is not None:
                 self._logs.setdefault(name, EventLog(self._directory / name)).write(events)
 
     def close(self) -> None:

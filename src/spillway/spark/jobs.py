@@ -45,6 +45,7 @@ from spillway.spark.neighbours import Neighbours
 from spillway.spark.raised import as_ours
 from spillway.spark.rejoining import Rejoining
 from spillway.spark.running import Run
+from spillway.spark.watched import NotWatched
 
 _LOOK_S = 0.03
 
@@ -72,6 +73,7 @@ class JobsRun:
         rebalance: bool = False,
         only: str | Sequence[str] | None = None,
         observe_logs: LogObserver = unobserved,
+        page: NotWatched | None = None,
     ) -> None:
         graphs = graph.divided()
         asked = list(graphs) if only is None else [only] if isinstance(only, str) else list(only)
@@ -83,13 +85,12 @@ class JobsRun:
         checked = graph.checked()
         feeds = all(source.feed is not None for source in checked.sources.values())
         self._bounded = feeds if trigger is None else bool(trigger.get("availableNow") or trigger.get("once"))
-        self._graph = graph
+        self._graph, self._page = graph, page or NotWatched()
+        self.page = self._page.address
+        """Where to open the page of all jobs, with the token, if they were started with ``watch=``; or empty."""
         self._spark = spark
-        self._backups = backups
-        self._trigger = trigger
-        self._directory = directory
-        self._observe = observe
-        self._rebalance = rebalance
+        self._backups, self._trigger, self._rebalance = backups, trigger, rebalance
+        self._directory, self._observe = directory, observe
         self._places = JobPlaces(graph.name, checkpoint=checkpoint, state=state)
         self._stopping = threading.Event()
         self._over = threading.Event()
@@ -175,6 +176,7 @@ class JobsRun:
                 if one.run is not None:
                     one.run.leave_hosts()
         self._places.leave([state for one in self._jobs.values() for state in one.states])
+        self._page.close()
 
     def records(self, job: str | None = None) -> list[ShardProgress]:
         """What every shard did in every batch so far, of one job or of all (the last 100,000 of each)."""
@@ -391,8 +393,7 @@ class JobsRun:
         )
 
     def _stop_all(self) -> None:
-        runs: Sequence[Looked] = list(self._jobs.values())
-        for one in reversed(runs):  # readers first: who writes to them may be waiting for room
+        for one in reversed(list(self._jobs.values())):  # readers first: who writes to them may be waiting for room
             if one.run is not None:
                 with suppress(PySparkException, Py4JError):  # with the JVM its queries are gone too
                     one.run.stop()

@@ -1,9 +1,10 @@
 """What became of the shards of a run: which moved and why, which hosts batches waited for, what went wrong."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spillway.clock import Clock
 from spillway.protocols.placement import Move
+from spillway.records.notices import Kind, Notice
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
 from spillway.spark.groups import Group
@@ -13,11 +14,12 @@ _KEPT_MAX = 100_000
 
 
 class MoveLog:
-    """The log of one run; of everything the last 100,000 are kept."""
+    """The log of one run; of everything the last 100,000 are kept. ``notice`` is told at once what cannot wait."""
 
-    def __init__(self, groups: Mapping[str, Group], clock: Clock) -> None:
+    def __init__(self, groups: Mapping[str, Group], clock: Clock, notice: Callable[[Notice], None]) -> None:
         self._groups = groups
         self._clock = clock
+        self._notice = notice
         self.moves: list[Moved] = []
         self.waits: list[Waited] = []
         self.troubles: list[str] = []
@@ -29,6 +31,11 @@ class MoveLog:
     def trouble(self, sentence: str) -> None:
         self.troubles.append(sentence)
         del self.troubles[:-_KEPT_MAX]
+
+    def lost(self, host: str) -> None:
+        """A host has other memory than before."""
+        told = f"Host {host} has lost its memory: its shards recover from their backups."
+        self._notice(Notice(time_s=self._clock.now_s(), kind=Kind.MEMORY_LOST, told=told, host=host))
 
     def left(self, moves: Sequence[Move]) -> None:
         """The memory of these shards is given up, and they recover in the batch that comes."""
@@ -42,8 +49,10 @@ class MoveLog:
     def late(self, hosts: Collection[str], *, batch: int, living: Collection[str]) -> None:
         """The batch at hand waits for these hosts, and no longer for others."""
         now_s = self._clock.monotonic_s()
-        for host in {*hosts} - self._late.keys():
+        for host in sorted({*hosts} - self._late.keys()):
             self._late[host] = now_s
+            told = f"Host {host} shows no executor: batch {batch} waits for it."
+            self._notice(Notice(time_s=self._clock.now_s(), kind=Kind.HOST_LATE, told=told, batch=batch, host=host))
         for host in self._late.keys() - {*hosts}:
             waited = Waited(
                 batch=batch,

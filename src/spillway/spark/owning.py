@@ -32,6 +32,7 @@ from spillway.errors import GraphError, NotOwnerError, RunError
 from spillway.files.folders import Folder
 from spillway.graph.checked import CheckedGraph
 from spillway.protocols.placement import Decision, Placement, Shard, Wish
+from spillway.records.notices import Notice
 from spillway.records.progress import ShardProgress
 from spillway.records.rescaled import Rescaled
 from spillway.spark.carrying import HostCarrier
@@ -75,6 +76,7 @@ class Owners:
         shared: Iterable[str] = (),
         stopping: Callable[[], bool] = lambda: False,
         observe: Observer = ignore,
+        notice: Callable[[Notice], None] = lambda notice: None,
         clock: Clock | None = None,
     ) -> None:
         self._graph = graph
@@ -90,7 +92,7 @@ class Owners:
         self._by_stage = {group.stage: group for group in self._groups.values()}
         self._lock = threading.Lock()  # around the placement: people ask from other threads
         self._tried: tuple[int, int] = (-1, 0)  # a batch, and how often it failed
-        self.log = MoveLog(self._groups, self._clock)
+        self.log = MoveLog(self._groups, self._clock, notice)
         """What became of the shards."""
         self._lookout = Lookout(
             spark,
@@ -220,6 +222,7 @@ class Owners:
         with self._lock:
             for host in look.lost:
                 self._placement.lost(host)
+                self.log.lost(host)
             self._placement.seen(look.hosts, now_s=self._clock.monotonic_s())
 
     def _sweeping(self) -> Callable[[], None]:

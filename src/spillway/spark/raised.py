@@ -9,9 +9,10 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 
 from spillway import errors
 from spillway.errors import RunError, SpillwayError, is_users_own, rebuild
@@ -70,6 +71,11 @@ def interrupted_shortly() -> Iterator[None]:
 def interruption() -> RuntimeError:
     """What Spark takes for its own stop of a batch."""
     return RuntimeError(f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch: {_INTERRUPTION}")
+
+
+def is_of_spark(error: BaseException) -> TypeGuard[PySparkException | Py4JError]:
+    """Whether Spark raised it, or what it is called by."""
+    return isinstance(error, PySparkException | Py4JError)
 
 
 def as_ours(error: Exception, outcome: str) -> SpillwayError:

@@ -1,6 +1,5 @@
 """A graph running on Spark."""
 
-import logging
 import threading
 import uuid
 import weakref
@@ -26,7 +25,7 @@ from spillway.engine.looking import asked_for, look_at_shard
 from spillway.engine.outlets import Outlets
 from spillway.engine.owner_table import table_folder
 from spillway.engine.resuming import check_resumable
-from spillway.engine.warm import is_warm
+from spillway.engine.warm import tell_if_cold
 from spillway.errors import BackupError, RunError, SpillwayError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
@@ -35,7 +34,6 @@ from spillway.operators.promises import promises
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
 from spillway.records.rewound import Rewound
-from spillway.records.rundir import RunDirectory
 from spillway.records.summary import OperatorSummary, summarise
 from spillway.records.times import BatchTimes
 from spillway.spark.attending import Attended
@@ -45,20 +43,19 @@ from spillway.spark.compile import CompiledGraph, compile_graph
 from spillway.spark.daemons import mend_daemons, retire_later
 from spillway.spark.going_back import going_back
 from spillway.spark.job import SparkJob
+from spillway.spark.noting import Noting
 from spillway.spark.offsets import next_batch
 from spillway.spark.owning import Owners
 from spillway.spark.places import Holder, Places
 from spillway.spark.queries import default_trigger, free_name
-from spillway.spark.raised import as_ours
+from spillway.spark.raised import as_ours, is_of_spark
 from spillway.spark.receiving import checked
 from spillway.spark.reports import Reports
 from spillway.spark.settings import query_settings
 from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Looking, RunContext, portable
+from spillway.spark.watched import NotWatched
 from spillway.state.folders import wipe
-
-_LOG = logging.getLogger(__name__)
-_PROGRESS_MAX = 100_000
 
 
 class Run:
@@ -79,28 +76,27 @@ class Run:
         rebalance: bool = False,
         job: SparkJob | None = None,
         query_name: str | None = None,
+        page: NotWatched | None = None,
     ) -> None:
         self._graph: CheckedGraph = checked(graph)
         self._operators = kernels(self._graph, backups=backups)
         self._job, self._query_name = job, query_name
         self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
-        author = Author.beside(self._places.checkpoint)
-        self._outlets = Outlets(self._graph, author=author) if job is None else job.outlets
+        self._outlets = (
+            Outlets(self._graph, author=Author.beside(self._places.checkpoint)) if job is None else job.outlets
+        )
         self._sinks = SparkSinks(self._graph, self._outlets)
-        self._backups = backups
-        self._spark = spark
-        if not is_warm():
-            _LOG.warning("Kernels are compiled for this machine, once: the first batch waits for that, a minute or so.")
+        self._backups, self._spark = backups, spark
         mend_daemons(spark)
-        self._observe = observe
-        self._directory: RunDirectory | None = None
+        self._observe, self._page = observe, page or NotWatched()
+        self.page = self._page.address
+        """Where to open its page, with the token, if it was started with ``watch=`` or ``metrics=``; or empty."""
+        self._noting = Noting(self._graph)
         self.batches = 0
         """How many batches this run has run."""
-        self._rows: list[ShardProgress] = []
-        self._lock = threading.Lock()
-        self._clocking = Clocking()
+        self._closing = threading.Lock()
         self._reports = Reports(spark.sparkContext)
-        self._choosing = Choosing(ADDING_RULE)
+        self._clocking, self._choosing = Clocking(), Choosing(ADDING_RULE)
         self._closed = self._stopping = False
         self.state = self._places.state
         try:
@@ -147,27 +143,29 @@ class Run:
                 rewinding=None if self._back is None else self._back.rewinding,
                 ran=self._note,
             )
-            if directory is not None:
-                self._directory = RunDirectory(
-                    directory,
-                    graph=self._graph.name,
-                    drawing=graph.draw(),
-                    backups=backups or "",
-                    checkpoint=self._places.resumes_from,
-                    sinks={name: exit.sink.about() for name, exit in self._graph.exits.items()},
-                    promises=promises(self._graph).as_json(),
-                    rescaled=[change.as_json() for change in self.rescaled],
-                )
             self._trigger = trigger or default_trigger(self._graph)
+            about = {
+                "graph": self._graph.name,
+                "drawing": graph.draw(),
+                "backups": backups or "",
+                "checkpoint": self._places.resumes_from,
+                "trigger": dict(self._trigger),
+                "sinks": {name: exit.sink.about() for name, exit in self._graph.exits.items()},
+                "promises": promises(self._graph).as_json(),
+                "rescaled": [change.as_json() for change in self.rescaled],
+            }
+            self._noting.open(directory, about)
             self._attended = Attended(self._start, None if self._back is None else self._mend)
         except BaseException as error:
             self._places.give_up()
-            if self._directory:
-                self._directory.close("failed")
-            if isinstance(error, PySparkException | Py4JError):
-                raise as_ours(error, "Spark did not start the run") from error
+            ours = as_ours(error, "Spark did not start the run") if is_of_spark(error) else error
+            self._noting.refused(ours)
+            if ours is not error:
+                raise ours from error
             raise
         _RUNS.add(self)
+        if directory is not None:
+            self._attended.when_over(self._over)
 
     def _owning(self, *, batch: int, rebalance: bool) -> Owners:
         backups = self._backups
@@ -186,6 +184,7 @@ class Run:
             shared=self._sinks.folders,
             stopping=lambda: self._stopping,
             observe=self._observe,
+            notice=self._noting.notice,
         )
 
     def _mend(self, error: Exception) -> bool:
@@ -194,8 +193,7 @@ class Run:
         rewound = self._back.mended(error)
         if rewound is not None:
             self._reports.fresh()  # of tasks whose batch does not count
-            if self._directory is not None:
-                self._directory.add_rewinds([rewound])
+            self._noting.rewound(rewound)
         return rewound is not None
 
     def interrupt(self, find: Callable[[], Exception | None]) -> None:
@@ -207,6 +205,7 @@ class Run:
         return [] if self._back is None else list(self._back.rewinding.log)
 
     def _compile(self, spark: SparkSession, *, first_batch: int) -> CompiledGraph:
+        tell_if_cold()
         retire_later(spark)  # not before: hosts may have been waited for
         context = RunContext(
             run=uuid.uuid4().hex,
@@ -252,10 +251,11 @@ class Run:
         try:
             ended = self._attended.wait(timeout_s)
         except (PySparkException, SpillwayError) as error:
-            self._close("failed")
-            raise as_ours(error, "Spark stopped the run") from error
+            ours = as_ours(error, "Spark stopped the run")
+            self._over(ours)
+            raise ours from error
         if ended:
-            self._close("finished")
+            self._over(None)
         return ended
 
     def stop(self) -> None:
@@ -269,6 +269,7 @@ class Run:
         if self._places.temporary:
             self.leave_hosts()
         self._places.leave()
+        self._page.close()
 
     def leave_hosts(self) -> None:
         """Remove the memory that other hosts have of this run, which has ended."""
@@ -277,8 +278,7 @@ class Run:
 
     def records(self) -> list[ShardProgress]:
         """What every shard did in every batch so far (the last 100,000)."""
-        with self._lock:
-            return list(self._rows)
+        return self._noting.rows()
 
     def progress(self) -> list[OperatorSummary]:
         """Backups, divergence, failures, per operator."""
@@ -363,7 +363,9 @@ class Run:
         return query
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        self._note_times()
+        self._noting.times(self._clocking.settle())
+        if not self._owners.several:
+            self._noting.look_for_memory(self.state, batch=batch)
         if self._job is not None:
             mailbox = Mailbox(self._graph, state=None if self._owners.several else self.state, backups=self._backups)
             self._job.begin(batch, mailbox, stopped=lambda: self._stopping or not self.active)
@@ -375,30 +377,23 @@ class Run:
         """Note what shards did in a batch that is about to be committed."""
         self._owners.note(ran.rows)
         moves, waits = self._owners.log.fresh()
-        with self._lock:
-            self._rows += ran.rows
-            del self._rows[:-_PROGRESS_MAX]
-        if self._directory is not None:
-            self._directory.add(ran.rows)
-            self._directory.add_moves(moves)
-            self._directory.add_waits(waits)
+        self._noting.batch(ran, moves, waits)
         self._clocking.note(ran.batch, ran.tasks, writing_s=ran.writing_s)
 
-    def _note_times(self) -> None:
-        settled = self._clocking.settle()
-        if self._directory is not None:
-            self._directory.add_times(settled)
+    def _over(self, error: Exception | None) -> None:
+        """The query has ended, whoever sees it first."""
+        self._close("failed" if error is not None else "stopped" if self._stopping else "finished", error)
 
-    def _close(self, ended: str) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        with suppress(BackupError):  # only how far sources were read would be older in it
-            self._reach.write()
-        self._places.release()
-        self._note_times()
-        if self._directory is not None:
-            self._directory.close(ended)
+    def _close(self, ended: str, error: BaseException | None = None) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            with suppress(BackupError):  # only how far sources were read would be older in it
+                self._reach.write()
+            self._places.release()
+            self._noting.times(self._clocking.settle())
+            self._noting.close(ended, error)
 
 
 _RUNS: weakref.WeakSet[Run] = weakref.WeakSet()

@@ -1,6 +1,7 @@
 """The door: a graph, started on Spark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from spillway.spark.jobs import JobsRun
 from spillway.spark.places import absolute
 from spillway.spark.running import Run
 from spillway.spark.settings import session
+from spillway.spark.watched import Asked, NotWatched, watched
 
 
 def run(
@@ -30,6 +32,8 @@ def run(
     observe: Observer = ignore,
     rescale: bool = False,
     rebalance: bool = False,
+    watch: bool | int = False,
+    metrics: bool | int = False,
 ) -> Run:
     """Start a graph on Spark, on this machine or on a cluster, and return at once.
 
@@ -41,6 +45,9 @@ def run(
     trigger     as for Spark's ``trigger``, e.g. ``{"processingTime": "1 second"}``; by default everything there is is
                 read and the run ends if all sources are traces or generators, and it goes on for ever otherwise
     directory   where to write the run's records; none by default
+    watch       whether to show the run in a browser as it goes, at ``page`` of what this returns; or the port for that,
+                on this machine's loopback. Wants a ``directory``
+    metrics     whether to have figures for Prometheus at ``/metrics`` of the same server; or its port
     rescale     whether a run that is resumed may have other numbers of shards than before: its state is divided anew
     rebalance   on a cluster: whether hosts that join are given shards of those that were there before
 
@@ -51,18 +58,21 @@ def run(
             f"Graph {graph.name!r} has jobs {', '.join(job.name for job in graph.jobs)}, each of which runs by itself: "
             f"start it with run_jobs, which takes the same and gives a handle for all of them."
         )
-    return Run(
-        graph,
-        spark or session(),
-        backups=absolute(str(backups)) if backups is not None else None,
-        state=Path(state) if state is not None else None,
-        checkpoint=str(checkpoint) if checkpoint is not None else None,
-        trigger=trigger,
-        directory=Path(directory) if directory is not None else None,
-        observe=observe,
-        rescale=rescale,
-        rebalance=rebalance,
-    )
+    place = Path(directory) if directory is not None else None
+    with _watched(place, watch=watch, metrics=metrics) as page:
+        return Run(
+            graph,
+            spark or session(),
+            backups=absolute(str(backups)) if backups is not None else None,
+            state=Path(state) if state is not None else None,
+            checkpoint=str(checkpoint) if checkpoint is not None else None,
+            trigger=trigger,
+            directory=place,
+            observe=observe,
+            rescale=rescale,
+            rebalance=rebalance,
+            page=page,
+        )
 
 
 def run_jobs(
@@ -80,6 +90,8 @@ def run_jobs(
     log_bytes_max: int = BYTES_MAX,
     restart: RestartRule = RESTART_RULE,
     observe_logs: LogObserver = unobserved,
+    watch: bool | int = False,
+    metrics: bool | int = False,
 ) -> JobsRun:
     """Start a graph that was cut into jobs, each as a query of its own, and return at once.
 
@@ -91,18 +103,32 @@ def run_jobs(
     log_bytes_max  what each stream log between jobs may hold, in shared memory, before the job that writes it waits
     restart        when a job that failed is started again, and when that is given up: then all are stopped
     """
-    return JobsRun(
-        graph,
-        spark or session(),
-        backups=absolute(str(backups)) if backups is not None else None,
-        state=Path(state) if state is not None else None,
-        checkpoint=str(checkpoint) if checkpoint is not None else None,
-        trigger=trigger,
-        directory=Path(directory) if directory is not None else None,
-        observe=observe,
-        rebalance=rebalance,
-        only=only,
-        log_bytes_max=log_bytes_max,
-        restart=restart,
-        observe_logs=observe_logs,
-    )
+    place = Path(directory) if directory is not None else None
+    with _watched(place, watch=watch, metrics=metrics) as page:
+        return JobsRun(
+            graph,
+            spark or session(),
+            backups=absolute(str(backups)) if backups is not None else None,
+            state=Path(state) if state is not None else None,
+            checkpoint=str(checkpoint) if checkpoint is not None else None,
+            trigger=trigger,
+            directory=place,
+            observe=observe,
+            rebalance=rebalance,
+            only=only,
+            log_bytes_max=log_bytes_max,
+            restart=restart,
+            observe_logs=observe_logs,
+            page=page,
+        )
+
+
+@contextmanager
+def _watched(directory: Path | None, *, watch: Asked, metrics: Asked) -> Iterator[NotWatched]:
+    """The page of a run that is about to start, and has it from then on; it ends if the run does not start."""
+    page = watched(directory, watch=watch, metrics=metrics)
+    try:
+        yield page
+    except BaseException:
+        page.close()
+        raise
