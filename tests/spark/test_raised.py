@@ -6,6 +6,7 @@ from typing import Any, get_type_hints
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from spillway import errors
 from spillway.errors import BoundLostError, InputError, RunError, SpillwayError
@@ -86,9 +87,13 @@ def test_of_an_operators_own_error_the_operator_and_the_line_are_told() -> None:
 class Thrown:
     """What Java threw, as far as it is asked."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, cause: "Thrown | None" = None) -> None:
         self.kind = kind
         self.message = message
+        self.cause = cause
+
+    def getCause(self) -> "Thrown | None":  # noqa: N802
+        return self.cause
 
     def getMessage(self) -> str:  # noqa: N802
         return self.message
@@ -101,8 +106,8 @@ class Thrown:
 
 
 class JavaError(Py4JJavaError):
-    def __init__(self, kind: str, message: str = "it went wrong") -> None:
-        self.java_exception = Thrown(kind, message)
+    def __init__(self, kind: str, message: str = "it went wrong", cause: Thrown | None = None) -> None:
+        self.java_exception = Thrown(kind, message, cause)
 
     def __str__(self) -> str:
         return "\tat somewhere\n" * 500
@@ -126,6 +131,25 @@ def test_that_spark_interrupted_a_batch_is_told_in_words_it_knows_and_few() -> N
         r"py4j.protocol.Py4JJavaError: An error occurred while calling.*java.lang.InterruptedException", text
     )
     assert "somewhere" not in text
+
+
+class WrappedError(CapturedException):
+    """As PySpark makes one of what Java threw, which takes a Java to do."""
+
+    def __init__(self, origin: Thrown) -> None:
+        self._origin = origin
+
+    def __str__(self) -> str:
+        return "\tat somewhere\n" * 500
+
+
+def test_that_it_interrupted_whoever_writes_a_table_too() -> None:
+    thrown = Thrown("org.apache.spark.SparkException", "aborted", Thrown("java.lang.InterruptedException", ""))
+    for error in (WrappedError(thrown), JavaError("java.lang.RuntimeException", cause=thrown)):
+        with pytest.raises(RuntimeError) as raised, interrupted_shortly():
+            raise error
+        assert "java.lang.InterruptedException" in str(raised.value)
+        assert "somewhere" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_that_the_jobs_of_a_batch_were_cancelled_is_told_in_few_words() -> None:

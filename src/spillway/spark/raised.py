@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 
 from spillway import errors
 from spillway.errors import RunError, SpillwayError, is_users_own, rebuild
@@ -26,6 +27,7 @@ _FRAME = re.compile(r'^\W*File "(.+?)", line (\d+), in (\S+)', re.MULTILINE)
 _RAISED_BY_JAVA = re.compile(r"^: (.+)", re.MULTILINE)
 _LOST_TASK = re.compile(r"most recent failure: (.+)")
 _INTERRUPTION = "java.lang.InterruptedException"
+_CAUSES_MAX = 16
 CANCELLATION = "[SPARK_JOB_CANCELLED]"
 # What Spark says when a Python process that it talks to is gone; the first is the end of a stream, which has no words.
 _DIED = re.compile(
@@ -59,13 +61,24 @@ def interrupted_shortly() -> Iterator[None]:
     """
     try:
         yield
-    except Py4JJavaError as error:
-        message = str(error.java_exception.getMessage())
-        if message.startswith(CANCELLATION):
-            raise RuntimeError(message.splitlines()[0]) from None
-        if error.java_exception.getClass().getName() != _INTERRUPTION:
-            raise
-        raise interruption() from None
+    except (Py4JJavaError, CapturedException) as error:
+        for thrown in _thrown(error):
+            message = str(thrown.getMessage())
+            if message.startswith(CANCELLATION):
+                raise RuntimeError(message.splitlines()[0]) from None
+            if thrown.getClass().getName() == _INTERRUPTION:
+                raise interruption() from None
+        raise
+
+
+def _thrown(error: Py4JJavaError | CapturedException) -> Iterator[Any]:
+    """What Java threw, and the causes of it: whoever writes a table wraps what stopped it in an error of its own."""
+    thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
+    for _ in range(_CAUSES_MAX):
+        if thrown is None:
+            return
+        yield thrown
+        thrown = thrown.getCause()
 
 
 def interruption() -> RuntimeError:
