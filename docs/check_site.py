@@ -13,7 +13,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 # What a browser fetches by itself, as attribute of a tag; a link, in contrast, is followed by whoever clicks it.
-FETCHED = {("link", "href"), *((tag, "src") for tag in ("script", "img", "iframe", "source", "audio", "video", "embed"))}
+FETCHED = {
+    ("link", "href"),
+    *((tag, "src") for tag in ("script", "img", "iframe", "source", "audio", "video", "embed")),
+}
 FETCHED |= {("object", "data"), ("image", "href"), ("use", "href")}
 STYLE_FETCHES = re.compile(r"@import\s+(?:url\()?['\"]?([^'\")\s;]+)|url\(\s*['\"]?([^'\")\s]+)")
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
 from release.wheel import build
 
 ROOT = Path(__file__).parents[1]

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spillway.errors import InputError
+from spillway.graph.boxes import Arrow, Box, draw_graph
 from spillway.report.charts import POINTS_MAX, Group, Mark, Series, bar_chart, line_chart
-from spillway.report.drawing import Arrow, Box, draw_graph
 from spillway.report.stacked import Stack, stacked_chart
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,5 +1,6 @@
-"""A graph as a picture: Mermaid for documents, plain text for terminals."""
+"""A graph as a picture: Mermaid for documents, SVG for notebooks, plain text for terminals."""
 
+from spillway.graph.boxes import Arrow, Box, draw_graph
 from spillway.graph.jobs import job_of_nodes
 from spillway.graph.nodes import Drawn, Edge, Exit, Node, Source
 
@@ -29,6 +30,19 @@ def draw_mermaid(graph: Drawn) -> str:
         arrow = "-.->" if edge.feedback else "-->"
         lines.append(f"  {ids[edge.stream.node]} {arrow}{_mermaid_port(graph, edge)} {ids[edge.node]}")
     return "\n".join(lines) + "\n"
+
+
+def draw_svg(graph: Drawn) -> str:
+    """Boxes from top to bottom, as Mermaid would shape them; what has no room in a box is told on hovering."""
+    jobs = job_of_nodes(graph) if graph.jobs else {}
+    boxes = [_box(node, jobs.get(name, "")) for name, node in graph.nodes.items()]
+    missing = dict.fromkeys(end for edge in graph.edges for end in (edge.stream.node, edge.node))
+    boxes += [Box(name=name, lines=("not in the graph", "")) for name in missing if name not in graph.nodes]
+    arrows = [
+        Arrow(source=edge.stream.node, target=edge.node, label=_port_to_tell(graph, edge), back=edge.feedback)
+        for edge in graph.edges
+    ]
+    return draw_graph(boxes, arrows, title=f"Graph {graph.name}")
 
 
 def draw_text(graph: Drawn) -> str:
@@ -76,6 +90,26 @@ def _label(node: Node) -> list[str]:
     if node.stateful:
         label += [node.describe_state(), node.protect.describe()]
     return label
+
+
+def _box(node: Node, job: str) -> Box:
+    label = _label(node)
+    of_job = [f"job {job}"] if job else []
+    if isinstance(node, Source | Exit):
+        kind, told, doubled = label[1], label[2:], False
+    else:
+        kind, told, doubled = type(node).__name__, [], node.stateful
+        if node.key:
+            kind += f" by {', '.join(node.key)}"
+        if node.stateful:
+            told = [node.protect.describe()]
+    return Box(
+        name=node.name,
+        lines=(kind, "".join([*told, *of_job][:1])),
+        rounded=isinstance(node, Source | Exit),
+        doubled=doubled,
+        note="\n".join([*label, *of_job]),
+    )
 
 
 def _mermaid_shape(node: Node) -> tuple[str, str]:

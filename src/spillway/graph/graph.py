@@ -8,19 +8,20 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from html import escape
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
-from spillway.errors import GraphError
+from spillway.errors import GraphError, InputError
 from spillway.given import check_name, check_whole
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.checks import check
 from spillway.graph.contracts import Contract
 from spillway.graph.declaration import Declaration
 from spillway.graph.delays import DELAY_MAX, check_delay
-from spillway.graph.drawing import draw_mermaid, draw_text
+from spillway.graph.drawing import draw_mermaid, draw_svg, draw_text
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.growing import Files
 from spillway.graph.jobs import check_jobs, cut
@@ -255,11 +256,18 @@ class Graph:
         return checked
 
     def draw(self, *, style: str = "text") -> str:
-        """The graph as plain text, or as a Mermaid diagram with ``style="mermaid"``."""
-        styles = {"text": draw_text, "mermaid": draw_mermaid}
+        """The graph as plain text, as a Mermaid diagram with ``style="mermaid"``, or drawn with ``style="svg"``."""
+        styles = {"text": draw_text, "mermaid": draw_mermaid, "svg": draw_svg}
         if style not in styles:
             raise GraphError(f"draw: style must be one of {', '.join(styles)}; got {style!r}.")
         return styles[style](self._resolved())
+
+    def _repr_html_(self) -> str:
+        """In a notebook: drawn, or told in words if it is too large to be read as a drawing."""
+        try:
+            return self.draw(style="svg")
+        except InputError:
+            return f"<pre>{escape(self.draw())}</pre>"
 
     def _resolved(self) -> "Graph":
         """The graph with operators as they are on their inputs; as it was drawn, if it is not well-formed yet."""

@@ -49,6 +49,7 @@ from spillway.graph.protections import Nothing
 from spillway.inject.faults.fault import At, Fault
 from spillway.inject.faults.outage import Outage
 from spillway.inject.models import fault_model
+from spillway.records.showing import small_table
 from spillway.score import Count, Mean, OutputScore, Sum
 
 BATCH_TUPLES = 100_000
@@ -169,6 +170,20 @@ class Campaign:
             raise InputError(f"Campaign {self.name!r}: {error}") from error
         except TypeError as error:
             raise InputError(f"Campaign {self.name!r}: fault model {self.model!r} does not fit ({error}).") from error
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what is asked for."""
+        trials = f"{self.repetitions:,} of each, against {self.golden_repetitions:,} golden runs"
+        rows = [
+            ("fault", self.model),
+            ("operators", "chosen by the rules of placement" if self.targets is None else ", ".join(self.targets)),
+            ("offsets, in tuples", ", ".join(f"{offset:,}" for offset in self.offsets)),
+            ("outages", ", ".join(f"{outage:g} s" for outage in self.outages_s)),
+            ("trials", trials),
+            ("score", f"{self.score} of {self.sink}"),
+            *((f"assumed: {one.name}", f"{', '.join(one.operators)}: {one.describe()}") for one in self.assumed),
+        ]
+        return small_table(f"Campaign {self.name}", ("what", "asked for"), rows)
 
     def operators_of(self, target: str) -> tuple[str, ...]:
         return self.groups.get(target, (target,))

@@ -29,7 +29,7 @@ from spillway.records.failed_over import FailedOver
 from spillway.records.let_go import LetGo
 from spillway.records.progress import ShardProgress
 from spillway.records.rejoined import Rejoined
-from spillway.records.summary import OperatorSummary, summarise
+from spillway.records.summary import OperatorSummaries, ShownRun, summarise
 from spillway.seeds import generator
 from spillway.state.folders import claim, make_temporary
 
@@ -37,7 +37,7 @@ LOGS = "logs"
 _IDLE_MAX = 200  # steps in which nothing happens before jobs are taken for stuck, where a replica could take over
 
 
-class LocalJobs:
+class LocalJobs(ShownRun):
     """The jobs of a graph being run in this process, as ``LocalRun`` runs a graph.
 
     Jobs take turns: one batch each, if what it reads is there and its logs have room, in the order in which they read
@@ -64,7 +64,7 @@ class LocalJobs:
         log_bytes_max: int = BYTES_MAX,
         only: Sequence[str] | None = None,
     ) -> None:
-        self._name = graph.name
+        self.name = graph.name
         self._graphs = _chosen(graph, only)
         check_coordination(graph)
         self._temporary = state is None
@@ -113,7 +113,7 @@ class LocalJobs:
     def job(self, name: str) -> LocalRun:
         """One of them."""
         if name not in self._runs:
-            raise GraphError(f"Graph {self._name!r} has jobs {', '.join(self._runs)}; there is no {name!r}.")
+            raise GraphError(f"Graph {self.name!r} has jobs {', '.join(self._runs)}; there is no {name!r}.")
         return self._runs[name]
 
     def logs(self, name: str) -> JobLogs:
@@ -138,9 +138,9 @@ class LocalJobs:
         if self._replicas and self._idle < _IDLE_MAX:
             return True  # another may take over in a while
         waiting = [f"{stream} of job {job!r}" for job, logs in self._logs.items() for stream in logs.full()]
-        assert waiting, f"graph {self._name!r}: each job waits for what another has not put out"
+        assert waiting, f"graph {self.name!r}: each job waits for what another has not put out"
         raise RunError(
-            f"Graph {self._name!r}: no job can go on, because stream logs are full: {', '.join(waiting)}. Allow them "
+            f"Graph {self.name!r}: no job can go on, because stream logs are full: {', '.join(waiting)}. Allow them "
             f"more with log_bytes_max=."
         )
 
@@ -222,7 +222,7 @@ class LocalJobs:
         """The checkpoints of jobs that are protected as a whole, each as it came to count."""
         return [*self._checkpoints, *(one for each in self._coordination.values() for one in each.log)]
 
-    def progress(self) -> list[OperatorSummary]:
+    def progress(self) -> OperatorSummaries:
         """Backups, divergence, failures, per operator."""
         return summarise(self.records())
 
@@ -343,7 +343,7 @@ class LocalJobs:
         for job, graph in self._graphs.items():
             if node in graph.nodes:
                 return self._runs[job]
-        raise GraphError(f"Graph {self._name!r} has no {node!r}.")
+        raise GraphError(f"Graph {self.name!r} has no {node!r}.")
 
 
 def _chosen(graph: Graph, only: Sequence[str] | None) -> dict[str, Graph]:

@@ -41,12 +41,12 @@ from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
 from spillway.records.ranges import SourceRange
 from spillway.records.rewound import Rewound
-from spillway.records.summary import OperatorSummary, summarise
+from spillway.records.summary import OperatorSummaries, ShownRun, summarise
 from spillway.records.times import BatchTimes, Work, in_one_process
 from spillway.state.folders import claim, make_temporary, wipe
 
 
-class LocalRun:
+class LocalRun(ShownRun):
     """A graph being run in this process.
 
     ``state`` is a folder for shard memory (by default a temporary one, removed by ``close``) and ``backups`` a durable
@@ -78,6 +78,7 @@ class LocalRun:
         coordination: Coordination | None = None,
         writing: Writing = at_once,
     ) -> None:
+        self.name = graph.name
         self._graph: CheckedGraph = graph.checked()
         self._stages: list[Stage] = stages(self._graph)
         check_activated(self._graph, self._stages)
@@ -261,7 +262,7 @@ class LocalRun:
         """What every shard did in every batch so far."""
         return list(self._records)
 
-    def progress(self) -> list[OperatorSummary]:
+    def progress(self) -> OperatorSummaries:
         """Backups, divergence, failures, per operator."""
         return summarise(self._records)
 

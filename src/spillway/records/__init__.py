@@ -18,7 +18,7 @@ from spillway.records.reading import (
 from spillway.records.rescaled import Rescaled
 from spillway.records.rewound import Rewound
 from spillway.records.rundir import RunDirectory
-from spillway.records.summary import OperatorSummary, summarise
+from spillway.records.summary import OperatorSummaries, OperatorSummary, summarise
 from spillway.records.times import BatchTimes, Work
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "JsonFormatter",
     "Moved",
     "Notice",
+    "OperatorSummaries",
     "OperatorSummary",
     "Part",
     "Recorded",

@@ -48,7 +48,9 @@ from spillway.records.campaign_rows import (
     declaration_json,
     graph_from_json,
 )
+from spillway.records.figures import duration
 from spillway.records.rundir import machine
+from spillway.records.showing import small_table
 
 FORMAT = 1
 KIND = "campaign"
@@ -84,6 +86,28 @@ class CampaignRecords:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # Our own writer leaves no such files; whoever changed them is told where, not shown our insides.
             raise RunError(f"{path} is not as a campaign is written: {type(error).__name__}: {error}.") from error
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what faults did at the highest rate, as the metrics of a finished campaign tell it."""
+        declared = self.declaration
+        done = f"{len(self.trials):,} trials against {len(self.golden):,} golden runs"
+        if not self.finished:
+            done += ", not finished: metrics are told at the end"
+        rows = [
+            [
+                row.target,
+                _figure(row.coq),
+                _figure(row.sigma),
+                "–" if row.anova_accepted is None else "accepted" if row.anova_accepted else "rejected",
+                duration(row.rlq_s),
+                f"{row.ilq:,.2f}",
+                _figure(row.qs),
+            ]
+            for row in self.metrics
+            if row.rate == declared.rate_max and not row.plan
+        ]
+        columns = ("operator", "Coq", "σ", "ANOVA", "Rlq", "Ilq", f"QS at {declared.outage_max_s:g} s")
+        return small_table(f"What {declared.fault} do to {declared.name}: {done}", columns, rows)
 
 
 class CampaignWriter:
@@ -360,6 +384,10 @@ def _shortened(value: Any) -> str:
 def _json(value: Any) -> bytes:
     """JSON text, the same for the same value; a number that JSON does not know has no place in records."""
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _figure(number: float | None) -> str:
+    return "–" if number is None else f"{number:.3g}"
 
 
 def _locked(path: Path) -> int:

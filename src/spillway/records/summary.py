@@ -3,7 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spillway.records.figures import count, size
 from spillway.records.progress import ShardProgress
+from spillway.records.showing import small_table
+
+_COLUMNS = ("operator", "tuples", "backups", "written", "divergence", "failures", "recoveries", "state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +33,55 @@ class OperatorSummary:
     ahead: int = 0  # tuples whose time was too far ahead of the others to be believed
 
 
-def summarise(rows: Iterable[ShardProgress]) -> list[OperatorSummary]:
+class OperatorSummaries(list[OperatorSummary]):
+    """The operators of a run that keep state: a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return self._table("Operators that keep state")
+
+    def _table(self, caption: str) -> str:
+        return small_table(caption, _COLUMNS, (_cells(summary) for summary in self))
+
+
+class ShownRun:
+    """A run of a graph, which a notebook shows as its name, how far it is, and what ``progress()`` tells.
+
+    Not the address of its page: that has the token in it, and notebooks are passed on.
+    """
+
+    name: str
+    """The graph's."""
+
+    def progress(self) -> OperatorSummaries:
+        """Backups, divergence, failures, per operator."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        progress = self.progress()
+        batch = max((summary.batch for summary in progress), default=None)
+        far = "nothing reported yet" if batch is None else f"up to batch {batch:,}"
+        return progress._table(f"{type(self).__name__} of {self.name}, {far}")
+
+
+def summarise(rows: Iterable[ShardProgress]) -> OperatorSummaries:
     """One summary per operator, in the order in which they first reported."""
     by_operator: dict[str, list[ShardProgress]] = {}
     for row in rows:
         by_operator.setdefault(row.operator, []).append(row)
-    return [_summary(operator, of_operator) for operator, of_operator in by_operator.items()]
+    return OperatorSummaries(_summary(operator, of_operator) for operator, of_operator in by_operator.items())
+
+
+def _cells(summary: OperatorSummary) -> list[str]:
+    return [
+        summary.operator,
+        count(summary.tuples),
+        f"{count(summary.backups)} of {count(summary.backup_chances)}",
+        size(summary.backup_bytes),
+        f"{summary.divergence_of_threshold:.0%} of allowed" if summary.divergence_of_threshold else "–",
+        count(summary.failures),
+        count(summary.recoveries),
+        size(summary.state_bytes),
+    ]
 
 
 def _summary(operator: str, rows: list[ShardProgress]) -> OperatorSummary:

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from html import escape
 from pathlib import Path
 
+from spillway.graph.boxes import Arrow, Box, draw_graph
 from spillway.records.campaign import CampaignRecords
 from spillway.records.campaign_rows import CampaignDeclaration, GraphNode, MetricsRow
 from spillway.report.campaign_charts import CampaignCharts, bought
-from spillway.report.drawing import Arrow, Box, draw_graph
 from spillway.report.page import Cell, Section, Value, page, table
 from spillway.report.panels import Control, panels
 from spillway.score.evaluation import evaluate

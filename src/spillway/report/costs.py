@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from spillway.records.figures import count
 from spillway.records.run_records import RunRecords
-from spillway.report.figures import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

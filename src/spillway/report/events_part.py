@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spillway.records.events import Event, Kind
-from spillway.report.figures import moment, times
+from spillway.records.figures import moment, times
 from spillway.report.page import Cell, Section, Value, table
 
 _TOLD_MAX = 500

@@ -7,9 +7,9 @@ import numpy as np
 
 from spillway.backup.spread import OWN, total_max
 from spillway.records.columns import Progress
+from spillway.records.figures import duration, times
 from spillway.records.progress import ShardProgress
 from spillway.records.rewound import Rewound
-from spillway.report.figures import duration, times
 from spillway.report.page import Cell, Section, Value, table
 
 _TOLD_MAX = 500

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 from itertools import groupby
 
+from spillway.records.figures import moment
 from spillway.records.notices import LINES, Kind, Notice, notice_of, notices_of_batch
 from spillway.records.run_records import RunRecords
-from spillway.report.figures import moment
 from spillway.report.page import Cell, Section, Value, table
 
 _TOLD_MAX = 200

@@ -5,10 +5,10 @@ from html import escape
 
 import numpy as np
 
+from spillway.records.figures import count, duration, moment, per_second, size, times
 from spillway.records.reading import Life
 from spillway.records.run_records import RunRecords
 from spillway.report.costs import Cost
-from spillway.report.figures import count, duration, moment, per_second, size, times
 from spillway.report.run_state import Told
 
 _RECENT = 10  # batches

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from spillway.records.columns import Progress, Stretch
+from spillway.records.figures import count, duration, size, times
 from spillway.records.placing import Moved, Waited, summarise_hosts
 from spillway.records.progress import ShardProgress
 from spillway.report.bands import PARTS_MAX, ROWS_MAX, Band, Sign, band_chart
 from spillway.report.charts import SERIES_MAX
-from spillway.report.figures import count, duration, size, times
 from spillway.report.page import ROWS_MAX as TABLE_ROWS_MAX
 from spillway.report.page import Cell, Section, Value, table
 

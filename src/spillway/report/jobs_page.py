@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from spillway.clock import Clock, SystemClock
+from spillway.records.figures import count, per_second
 from spillway.records.run_records import RunReader, RunRecords
-from spillway.report.figures import count, per_second
 from spillway.report.headline import recent_rate, state_html
 from spillway.report.page import Cell, Section, Value, content, page, sections_html, table
 from spillway.report.run_page import run_parts

@@ -2,6 +2,8 @@
 
 from importlib.resources import files
 
+from spillway.graph.boxes import GRAPH_STYLE
+
 
 def _asset(name: str) -> str:
     return files("spillway.report").joinpath("assets", name).read_text(encoding="utf-8")
@@ -9,7 +11,6 @@ def _asset(name: str) -> str:
 
 # A chart or a graph carries its style, so that each can be saved and shown alone; on a page it stands once, at the top.
 CHART_STYLE = _asset("colours.css") + _asset("chart.css")
-GRAPH_STYLE = _asset("graph.css")
 PAGE_STYLE = _asset("page.css")
 STYLE = CHART_STYLE + GRAPH_STYLE + PAGE_STYLE
 SCRIPT = _asset("page.js")

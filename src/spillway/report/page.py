@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from html import escape
 
 from spillway.errors import InputError
-from spillway.report.look import CHART_STYLE, GRAPH_STYLE, SCRIPT, STYLE
+from spillway.graph.boxes import GRAPH_STYLE
+from spillway.report.look import CHART_STYLE, SCRIPT, STYLE
 
 ROWS_MAX = 5_000
 _COLUMNS_OF_A_PHONE = 5

@@ -12,11 +12,11 @@ from typing import Any
 
 from spillway.clock import Clock, SystemClock
 from spillway.records.columns import holes
+from spillway.records.figures import duration, moment
 from spillway.records.run_records import RunReader, RunRecords
 from spillway.report.costs import costs_now
 from spillway.report.events_part import events_part
 from spillway.report.failures_part import failures, mended, sent_back
-from spillway.report.figures import duration, moment
 from spillway.report.happened_part import happened, happenings
 from spillway.report.headline import headline, subtitle
 from spillway.report.hosts_part import hosts_part

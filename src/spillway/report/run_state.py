@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from spillway.records.figures import count, duration, times
 from spillway.records.notices import Kind
 from spillway.records.reading import Life
 from spillway.records.run_records import RunRecords
-from spillway.report.figures import count, duration, times
 
 RECOVERED_S = 300.0
 """How long after a recovery a run is called recovered."""

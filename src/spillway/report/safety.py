@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from spillway.records.columns import Progress
+from spillway.records.figures import count, moment, size
 from spillway.records.run_records import Columns
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
 from spillway.report.costs import Cost
-from spillway.report.figures import count, moment, size
 from spillway.report.look import CHART_HEIGHT, CHART_WIDTH
 from spillway.report.page import Cell, Section, Value, side_by_side, table
 from spillway.report.thinning import highest, running_total

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from spillway.records.figures import duration
 from spillway.records.run_records import Columns
 from spillway.records.times import MEANINGS, Work, steady_from
 from spillway.report.charts import Series, line_chart
-from spillway.report.figures import duration
 from spillway.report.look import CHART_HEIGHT, CHART_WIDTH
 from spillway.report.page import Cell, Section, Value, side_by_side, table
 from spillway.report.stacked import Stack, stacked_chart

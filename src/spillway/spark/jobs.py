@@ -36,7 +36,7 @@ from spillway.records.progress import ShardProgress
 from spillway.records.rejoined import Rejoined
 from spillway.records.restarted import Restarted
 from spillway.records.rewound import Rewound
-from spillway.records.summary import OperatorSummary, summarise
+from spillway.records.summary import OperatorSummaries, ShownRun, summarise
 from spillway.spark.happenings import Happenings
 from spillway.spark.job import spark_job
 from spillway.spark.job_places import JobPlaces
@@ -50,7 +50,7 @@ from spillway.spark.watched import NotWatched
 _LOOK_S = 0.03
 
 
-class JobsRun:
+class JobsRun(ShownRun):
     """A running graph that was cut into jobs.
 
     Has what a ``Run`` has where it makes sense for all jobs together; ``job(name)`` is the run of one of them, another
@@ -85,7 +85,7 @@ class JobsRun:
         checked = graph.checked()
         feeds = all(source.feed is not None for source in checked.sources.values())
         self._bounded = feeds if trigger is None else bool(trigger.get("availableNow") or trigger.get("once"))
-        self._graph, self._page = graph, page or NotWatched()
+        self.name, self._graph, self._page = graph.name, graph, page or NotWatched()
         self.page = self._page.address
         """Where to open the page of all jobs, with the token, if they were started with ``watch=``; or empty."""
         self._spark = spark
@@ -183,7 +183,7 @@ class JobsRun:
         jobs = self._jobs.values() if job is None else [self._job(job)]
         return [row for one in jobs for row in one.all_records()]
 
-    def progress(self, job: str | None = None) -> list[OperatorSummary]:
+    def progress(self, job: str | None = None) -> OperatorSummaries:
         """Backups, divergence, failures, per operator, of one job or of all; replicas of a group are added up."""
         return summarise(self.records(job))
 

@@ -34,7 +34,7 @@ from spillway.operators.promises import promises
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
 from spillway.records.rewound import Rewound
-from spillway.records.summary import OperatorSummary, summarise
+from spillway.records.summary import OperatorSummaries, ShownRun, summarise
 from spillway.records.times import BatchTimes
 from spillway.spark.attending import Attended
 from spillway.spark.batches import Batches, Ran
@@ -58,7 +58,7 @@ from spillway.spark.watched import NotWatched
 from spillway.state.folders import wipe
 
 
-class Run:
+class Run(ShownRun):
     """A running graph."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Run:
     ) -> None:
         self._graph: CheckedGraph = checked(graph)
         self._operators = kernels(self._graph, backups=backups)
-        self._job, self._query_name = job, query_name
+        self.name, self._job, self._query_name = graph.name, job, query_name
         self._places = Places(self._graph.name, state=state, checkpoint=checkpoint)
         self._outlets = (
             Outlets(self._graph, author=Author.beside(self._places.checkpoint)) if job is None else job.outlets
@@ -280,7 +280,7 @@ class Run:
         """What every shard did in every batch so far (the last 100,000)."""
         return self._noting.rows()
 
-    def progress(self) -> list[OperatorSummary]:
+    def progress(self) -> OperatorSummaries:
         """Backups, divergence, failures, per operator."""
         return summarise(self.records())
 

@@ -1,4 +1,4 @@
-"""A graph as an SVG drawing: the layers of ``spillway.graph.layering`` as rows of boxes, from top to bottom.
+"""Boxes and arrows as an SVG drawing: the layers of ``spillway.graph.layering`` as rows of boxes, from top to bottom.
 
 They go down and not across because a page is read on phones too. A stream that passes rows by is led through a gap
 kept free for it, in whichever direction it goes.
@@ -8,18 +8,20 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 
 from spillway.errors import InputError
 from spillway.graph.layering import lay_out
-from spillway.report.look import GRAPH_STYLE
 
 BOXES_MAX = 300
+# A drawing carries its style, so that it can be saved and shown alone.
+GRAPH_STYLE = files("spillway.graph").joinpath("boxes.css").read_text(encoding="utf-8")
 
-_BOX_WIDTH, _BOX_HEIGHT = 164.0, 62.0
+_BOX_WIDTH, _BOX_HEIGHT = 186.0, 62.0
 _GAP_X, _GAP_Y = 20.0, 40.0
 _LANE = 38.0 / (_BOX_WIDTH + _GAP_X)  # what a stream that passes a row takes of it, where a box and its gap take 1
 _MARGIN = 12.0
-_CHARACTERS = 23  # that fit into a box
+_CHARACTERS = 26  # that fit into a box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
