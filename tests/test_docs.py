@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import os
 import re
 import shutil
@@ -20,13 +21,15 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SNIPPETS = ["README.md", "docs/tutorial.md", "docs/howto.md", "docs/from-spark.md"]
 NOT_RUN = ["docs/cluster.md"]  # which needs a cluster: its snippets are read, and what they call is there
-LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+FENCED = re.compile(r"^(`{3,}).*?^\1", re.MULTILINE | re.DOTALL)
 
 
 # Each page as a user would run it, in a folder and with names of its own, but all with one Spark.
 RUN_PAGES = """
-import contextlib, os, sys, traceback
-for page in sys.argv[1:]:
+import contextlib, json, os, sys, traceback
+for page in sys.argv[2:]:
     os.makedirs(page)
     os.chdir(page)
     try:
@@ -35,6 +38,12 @@ for page in sys.argv[1:]:
     except BaseException:
         open(f"{page}.failed", "w").write(traceback.format_exc())
     os.chdir("..")
+sys.path.insert(0, sys.argv[1])
+from run_notebook import code_of, run_cells
+with open(os.path.join(sys.argv[1], "notebook.ipynb")) as file:
+    cells = code_of(json.load(file))
+with open("notebook.shown", "w") as file:
+    json.dump(run_cells(cells), file)
 """
 
 
@@ -47,14 +56,19 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
-    """The snippets of every page, run."""
-    place = tmp_path_factory.mktemp("pages")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pages and the notebook are run."""
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def ran(place: Path) -> dict[str, Ran]:
+    """The snippets of every page, run, and then the notebook."""
     for page in SNIPPETS:
         (place / f"{Path(page).stem}.py").write_text("\n".join(SNIPPET.findall((ROOT / page).read_text())))
     pages = {page: str(place / Path(page).stem) for page in SNIPPETS}
     environment = {**os.environ, "TMPDIR": str(place)}
-    command = [sys.executable, "-c", RUN_PAGES, *pages.values()]
+    command = [sys.executable, "-c", RUN_PAGES, str(ROOT / "docs"), *pages.values()]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     for folder in found_folders(default_root()):
@@ -106,6 +120,14 @@ def test_pages_show_what_their_snippets_print(ran: dict[str, Ran], page: str, bl
     assert not missing, f"{page} shows {sorted(missing)}, and this is printed:\n{ran[page].printed}"
 
 
+@pytest.mark.spark
+def test_the_notebook_shows_what_its_cells_show(ran: dict[str, Ran], place: Path) -> None:
+    assert ran
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text())
+    kept = [cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert json.loads((place / "notebook.shown").read_text()) == kept, "run docs/run_notebook.py docs/notebook.ipynb"
+
+
 def test_reference_is_current() -> None:
     command = [sys.executable, "docs/make_reference.py", "--check"]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0, "run python docs/make_reference.py"
@@ -113,8 +135,41 @@ def test_reference_is_current() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, place in LINK.findall(FENCED.sub("", page.read_text())):
+        leads_to = page.parent / target if target else page
+        assert leads_to.exists(), target
+        assert not place or place in anchors(leads_to), f"{target}#{place}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Places on a page that links may lead to, as GitHub names them."""
+    titles = HEADING.findall(FENCED.sub("", page.read_text()))
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ('<a href="b.html#x">', ""),
+        ('<a href="#here">', ""),
+        ('<a href="https://example.org/">', ""),  # followed by whoever clicks it
+        ('<svg><style>a { fill: url(#here) } b { src: url("data:,") }</style></svg>', ""),
+        ('<a href="c.html">', "a.html: c.html leads nowhere"),
+        ('<a href="b.html#y">', "a.html: b.html#y leads to no place on its page"),
+        ('<a href="#y">', "a.html: #y leads to no place on its page"),
+        ('<img src="b.png">', "a.html: b.png leads nowhere"),
+        ('<script src="https://example.org/a.js"></script>', "a.html: asks for https://example.org/a.js"),
+        ('<link rel="stylesheet" href="//example.org/a.css">', "a.html: asks for //example.org/a.css"),
+        ("<style>@import 'https://example.org/a.css';</style>", "a.html: asks for https://example.org/a.css"),
+        ("<style>p { background: url(http://example.org/) }</style>", "a.html: asks for http://example.org/"),
+    ],
+)
+def test_a_fault_of_the_site_is_found(tmp_path: Path, body: str, fault: str) -> None:
+    (tmp_path / "a.html").write_text(f'<p id="here">{body}')
+    (tmp_path / "b.html").write_text('<p id="x">')
+    command = [sys.executable, ROOT / "docs" / "check_site.py", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stderr.strip(), done.returncode) == (fault, 1 if fault else 0)
 
 
 def test_readme_picture_is_the_graph_of_its_example() -> None:
