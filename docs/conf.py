@@ -45,7 +45,9 @@ def _markdown(cell: dict) -> Iterator[str]:
     for output in cell["outputs"]:
         data = output.get("data", {"text/plain": output.get("text", [])})
         if "text/html" in data:
-            yield f"````{{raw}} html\n{''.join(data['text/html'])}\n````"
+            # A table is given the looks that Sphinx gives its own.
+            html = "".join(data["text/html"]).replace("<table>", '<table class="docutils">')
+            yield f"````{{raw}} html\n{html}\n````"
         else:
             yield f"```text\n{''.join(data['text/plain']).rstrip()}\n```"
 

@@ -46,6 +46,12 @@ def test_every_public_name_is_in_the_reference_once(module: str) -> None:
     assert not missing, "give them a place in docs/make_reference.py and run it"
 
 
+def test_every_module_on_offer_is_in_the_reference() -> None:
+    on_offer = {f"spillway.{name}" for name in sw.__all__ if inspect.ismodule(getattr(sw, name))}
+    assert "spillway.inject" in on_offer
+    assert on_offer <= set(MODULES), "a module that the top offers has a chapter, and is looked at here"
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_says_what_it_is(module: str) -> None:
     silent = [

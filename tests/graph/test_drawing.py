@@ -1,6 +1,7 @@
 """Graphs as pictures, letter by letter."""
 
 import re
+import xml.etree.ElementTree as ET
 
 import pytest
 from tests.graph.declared import Step, chain, source
@@ -187,10 +188,58 @@ def test_no_text_breaks_out_of_its_quotes(text: str) -> None:
     assert graph.draw().count("\n") - text.count("\n") * 2 == len(graph.nodes) + 2
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(graph: Graph) -> tuple[list[list[str]], list[str]]:
+    """The texts of each box, and what is told of each on hovering, of a drawing in a notebook."""
+    root = ET.fromstring(graph._repr_html_())
+    assert not [*root.iter(f"{SVG}script")]
+    boxes = [box for box in root.iter(f"{SVG}g") if (box.get("class") or "").startswith("level")]
+    texts = [["".join(text.itertext()) for text in box.iter(f"{SVG}text")] for box in boxes]
+    return texts, [str(box.findtext(f"{SVG}title")) for box in boxes]
+
+
+def test_everything_at_once_as_a_notebook_shows_it() -> None:
+    graph = winding()
+    texts, told = drawn(graph)
+    assert texts == [
+        ["s1", "source Generator"],
+        ["s2", "source Generator"],
+        ["join", "Step by k", "Checkpoint(every 500 tupl…"],
+        ["end", 'sink Parquet(a "b" <c> #1…'],
+        ["alone", "Step"],
+        ["ghost", "not in the graph"],
+    ]
+    assert told[2] == "join\nStep\nby k\ntable HashTable(string,int64,max)\nCheckpoint(every 500 tuples)"
+    streams = [*ET.fromstring(graph.draw(style="svg")).iter(f"{SVG}path")]
+    assert len([path for path in streams if "stream" in (path.get("class") or "")]) == len(graph.edges)
+    assert len([path for path in streams if "back" in (path.get("class") or "")]) == 1
+
+
+def test_a_drawing_tells_the_jobs() -> None:
+    graph = chain(Step(name="a"), Step(name="b"))
+    graph.job("second", ["b"])
+    texts, told = drawn(graph)
+    assert ["b", "Step", "job second"] in texts
+    assert "b\nStep\njob second" in told
+
+
+def test_a_graph_too_large_to_be_read_is_told_in_words() -> None:
+    graph = chain(*(Step(name=f"n{number}") for number in range(300)))
+    graph.sink("more", Stream("n299", "out"), Parquet("<here>"))
+    shown = graph._repr_html_()
+    assert shown.startswith("<pre>")
+    assert "-&gt; n299  Step" in shown
+    assert "&lt;here&gt;" in shown
+    assert "<here>" not in shown
+
+
 def test_a_graph_can_be_drawn_before_it_is_well_formed() -> None:
     graph = Graph("empty")
     assert graph.draw() == "empty\n"
     assert graph.draw(style="mermaid") == "flowchart LR\n"
+    assert drawn(graph) == ([], [])
     graph.sink("out", Stream("ghost", "out"), Memory())
     assert graph.draw() == "empty\n(no input) out  sink Memory\n"
     assert_valid(graph.draw(style="mermaid"))

@@ -314,3 +314,13 @@ def test_the_result_is_plain_json(in_peace: Path) -> None:
     result = json.loads((in_peace / "result.json").read_text())
     assert [row["target"] for row in result["metrics"] if not row["plan"]] == list(campaigns.TARGETS)
     assert set(result["tables"]) == {"golden.parquet", "affected.parquet", "trials.parquet"}
+
+
+def test_a_notebook_shows_the_metrics_of_the_highest_rate(in_peace: Path, tmp_path: Path) -> None:
+    shown = CampaignRecords.read(in_peace)._repr_html_()
+    rows = [row for row in METRICS if row.rate == DECLARED.rate_max and not row.plan]
+    assert shown.count("<tr>") == 1 + len(rows) < 1 + len(METRICS)
+    assert f"{len(TRIALS):,} trials" in shown
+    assert "not finished" not in shown
+    with opened(tmp_path) as writer:
+        assert "0 trials against 0 golden runs, not finished" in writer.records()._repr_html_()

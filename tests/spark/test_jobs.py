@@ -67,6 +67,7 @@ def test_a_fork_and_a_join_of_four_jobs(spark: Any, tmp_path: Path) -> None:
         assert run.committed() == dict.fromkeys(run.jobs, FEWER - 1)
         assert not run.wanting() and not run.waiting()
         assert {row.operator for row in run.records()} == {"counts", "raw", "met"}
+        assert "JobsRun of fork" in run._repr_html_()
     assert {path.name for path in (tmp_path / "records").iterdir()} == {*run.jobs}
 
 
