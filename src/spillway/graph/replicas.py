@@ -61,6 +61,7 @@ class Group:
         word="group",
         form="group[:replicas=NUMBER,detection=SECONDSs,failover=position or free]",
         settings={"replicas": whole, "detection": interval, "failover": _failover},
+        words={"failover": lambda failing: next(word for word, meant in _FAILOVERS.items() if meant == failing)},
     )
 
     def __post_init__(self) -> None:
