@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from tests.inject.small import campaign
 
+from spillway.backup.written import read_protections
 from spillway.errors import ModelError, RunError
-from spillway.graph.protections import Checkpoint, Coordinated
+from spillway.graph.protections import Checkpoint, Coordinated, Exact
 from spillway.graph.replicas import Group
 from spillway.inject.running import Progress
 from spillway.parallel import ThisProcess
 from spillway.plan.evidence import Evidence, identity_of
-from spillway.plan.planning import Asked, Plan, Weighed, choose, spelled, weigh
+from spillway.plan.planning import Asked, Plan, Weighed, choose, spelled, weigh, written
 from spillway.plan.problem import Wishes
 from spillway.plan.proof import prove
 from spillway.plan.reasons import rows_of
@@ -56,7 +57,7 @@ def test_a_plan_is_as_wished_and_cheaper_than_everything(planned: Planned) -> No
     assert rows.met
     assert rows.quality >= 0.95
     assert rows.cost_of_losing_nothing is not None
-    assert 0 < rows.cost < rows.cost_of_losing_nothing < rows.cost_of_everything
+    assert 0 < rows.cost < rows.cost_of_losing_nothing <= rows.cost_of_everything
     assert [point.cost for point in rows.frontier] == sorted(point.cost for point in rows.frontier)
     assert rows.frontier[0].cost == 0
     assert rows.frontier[-1].quality == pytest.approx(1.0, abs=1e-4)
@@ -97,6 +98,28 @@ def test_evidence_is_used_again(planned: Planned) -> None:
     assert choose(weighed).chosen == plan.chosen
     assert again.records.rows is not None
     assert again.records.rows.operators == rows.operators
+
+
+def test_a_plan_is_written_so_that_it_runs(planned: Planned, tmp_path: Path) -> None:
+    evidence, weighed, plan, rows = planned
+    path = tmp_path / "plan.toml"
+    path.write_text(written(evidence, weighed, plan.chosen).toml())
+    parts = read_protections(path).applied(evidence.graph).divided()
+    for row in rows.operators:
+        if row.lossless and evidence.checked.operators[row.operator].stateful:
+            assert parts[row.operator].checked().operators[row.operator].protect == Exact()
+    dropped = [row.operator for row in rows.operators if not row.lossless]
+    assert {job.name for job in read_protections(path).jobs if job.drops} == {*dropped} - {"TradeQuote"}
+
+
+def test_replicas_for_everything_may_run_too(planned: Planned) -> None:
+    evidence, weighed, _, _ = planned
+    for wanted in (Group(restart="peer"), Group(failover="free running", restart="nothing")):
+        chosen = tuple(
+            next(at for at, option in enumerate(choices.options) if option.protection == wanted)
+            for choices in weighed.problem.operators
+        )
+        assert all(job.protect == wanted for job in written(evidence, weighed, chosen).jobs)
 
 
 def test_a_wish_that_asks_for_more_finds_what_is_there(planned: Planned) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from spillway.backup.written import Written
 from spillway.cli.directories import run_directory
 from spillway.cli.numbers import count, seconds, seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, say, size
@@ -19,7 +20,7 @@ from spillway.inject.running import Progress as CampaignProgress
 from spillway.papers.injection.designs import DESIGNS
 from spillway.parallel import open_pool
 from spillway.plan.evidence import Evidence
-from spillway.plan.planning import RESTART_S, TAKEOVER_S, WINDOW_S, Asked, choose, weigh
+from spillway.plan.planning import RESTART_S, TAKEOVER_S, WINDOW_S, Asked, choose, weigh, written
 from spillway.plan.problem import Wishes
 from spillway.plan.proof import prove
 from spillway.plan.reasons import rows_of
@@ -60,6 +61,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prove", action="store_true", help="try the plan, a cheaper and a dearer one by faults it was not made from"
     )
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE.toml", help="the protections, for --protections of spillway run and job"
+    )
     parser.add_argument("--batch", type=seconds, default=1.0, help="seconds from one commit to the next (default: 1)")
     parser.add_argument("--seed", type=seed, default=1, help="of the input and the order of arrival (default: 1)")
     parser.add_argument("--processes", type=count, default=os.cpu_count() or 1, help="how many (default: all cores)")
@@ -82,6 +86,8 @@ def main(options: argparse.Namespace) -> int:
             rows = replace(rows, proof=proof, seconds=time.monotonic() - began_s)
     evidence.keep(replace(evidence.records, rows=rows))
     _write_page(directory)
+    if options.write is not None:
+        _write_protections(options.write, written(evidence, weighed, plan.chosen), rows)
     if options.json:
         print_json({"graph": evidence.graph.name, "directory": str(directory), **rows.as_json()})
     else:
@@ -133,6 +139,18 @@ def _campaign(options: argparse.Namespace) -> Campaign:
             f"wants to know what the answer is scored by and where faults are tried, which a campaign says."
         )
     return read_campaign(path)
+
+
+def _write_protections(path: Path, protections: Written, rows: PlanRows) -> None:
+    comments = [
+        f"The cheapest plan with {', '.join(f'{name} {value}' for name, value in rows.wishes.items())}, by spillway "
+        f"plan. Quality left: {rows.quality:.4f}.",
+        *(f"{row.operator}: {row.protection}. {row.reason}" for row in rows.operators),
+    ]
+    try:
+        write_whole(path, protections.toml(comments=comments).encode(), private=False)
+    except OSError as error:
+        raise RunError(f"Protections cannot be written to {path} ({error.strerror}). Name another file.") from error
 
 
 def _write_page(directory: Path) -> None:

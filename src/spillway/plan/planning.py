@@ -13,7 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from spillway.backup.written import Written, WrittenJob
 from spillway.errors import ModelError, RunError
+from spillway.graph.protections import JobProtection, Nothing
+from spillway.graph.replicas import Group
 from spillway.graph.spelling import Spelling
 from spillway.inject.placement import depends
 from spillway.model.terms import Circumstances, Effect, Measured, Terms, proposals, terms_of
@@ -169,6 +172,29 @@ def spelled(protection: Any) -> str:
     return spelling.write(protection)
 
 
+def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
+    """A plan as a file of protections: every operator a job by itself, which comes back as its protection has it.
+
+    Streams to one whose protection keeps nothing of them are dropped while it is down, as was assumed. Operators in a
+    group keep no backups: what one replica lost the other one has.
+    """
+    checked, jobs, own = evidence.checked, [], {}
+    for name, option in weighed.options(plan).items():
+        effect = weighed.terms[name, option.name].effect
+        protect = option.protection
+        if isinstance(protect, Group) and checked.operators[name].stateful:
+            own[name] = Nothing()
+        senders = [edge.stream for edge in checked.into(name) if edge.stream.node in checked.operators]
+        drops = () if effect.lossless or isinstance(protect, Group) else tuple(dict.fromkeys(map(str, senders)))
+        of_job = isinstance(protect, Group | JobProtection)
+        jobs.append(WrittenJob(name=name, operators=(name,), protect=protect if of_job else None, drops=drops))
+        if not of_job and checked.operators[name].stateful:
+            own[name] = protect
+    found = Written(graph=evidence.graph.name, operators=own, jobs=tuple(jobs))
+    found.applied(evidence.graph).checked()  # a plan that may not run is refused here, and not by whoever runs it
+    return found
+
+
 class Left:
     """What is left of every fault that was tried, under an effect."""
 
@@ -258,7 +284,7 @@ def _assumed(asked: Asked) -> Sequence[str]:
         f"A restart takes {asked.restart_s:g} s; a replica speaks {asked.takeover_s:g} s after a failure was noticed.",
         "Every operator fails alone, as in a job of its own, and all of them "
         + ("equally often" if not asked.rates else "as often as was said")
-        + "; sources are read again.",
+        + ". What is sent to one that is down is lost, unless its protection keeps it.",
         *together,
         "What an outage and the loss of state do was tried apart, and added up.",
         "A checkpoint is as old as it may be when its operator fails; tuples it lacks count as lost.",

@@ -50,14 +50,14 @@ def _subtitle(rows: PlanRows) -> str:
     if rows.cost_of_losing_nothing:
         cost += f", {rows.cost / rows.cost_of_losing_nothing:.0%} of what it costs to lose nothing anywhere"
     if rows.cost_of_everything:
-        cost += f", and {rows.cost / rows.cost_of_everything:.2g} of the best protection for every operator"
+        cost += f", and {rows.cost / rows.cost_of_everything:.0%} of the best protection for every operator"
     percentile = float(rows.wishes.get("percentile", 1.0))
     return f"After {percentile:.0%} of all faults the quality is {rows.quality:.4f} or more; it {cost}."
 
 
 def _told(rows: PlanRows) -> Section:
     items = "".join(
-        f'<li class="level{_level(row)}"><strong>{escape(row.operator)}: {escape(row.protection)}.</strong> '
+        f'<li class="level{_level(row)}"><strong>{escape(row.operator)}: {escape(_given(row))}.</strong> '
         f"{escape(row.reason)}</li>"
         for row in sorted(rows.operators, key=lambda row: -_level(row))
     )
@@ -90,7 +90,7 @@ def _box(node: GraphNode, row: OperatorRow | None) -> Box:
         return Box(name=node.name, lines=(node.type, ""), rounded=True, note=node.reason or node.name)
     return Box(
         name=node.name,
-        lines=(row.protection, f"{row.cost:.2g} cores, {row.quality:.3f}"),
+        lines=(_given(row), f"{row.cost:.2g} cores, {row.quality:.3f}"),
         level=_level(row),
         doubled=node.stateful,
         heavy=row.cost > 0,
@@ -102,9 +102,8 @@ def _costs(rows: PlanRows) -> Section:
     cells: list[list[Value]] = [
         [
             row.operator,
-            Cell(row.protection, tone="good" if row.cost else "quiet"),
+            Cell(_given(row), tone="good" if row.cost else "quiet"),
             row.cost,
-            row.cores,
             Cell(_megabytes(row.memory_bytes), sort=row.memory_bytes),
             Cell(_megabytes(row.written_bytes_per_s * 3600), sort=row.written_bytes_per_s),
             Cell(f"{row.latency_s * 1e3:,.1f}", sort=row.latency_s),
@@ -116,13 +115,14 @@ def _costs(rows: PlanRows) -> Section:
         for row in rows.operators
     ]
     columns = [
-        "Operator", "Protection", "Cost (cores)", "Processors", "Memory (MB)", "Written (MB/h)", "Latency (ms)", "Lost",
-        "Back (s)", "Quality if restarted", "Quality",
+        "Operator", "Protection", "Cost (cores)", "Memory (MB)", "Written (MB/h)", "Latency (ms)", "Lost",
+        "Back (s)", "Restarted", "Quality",
     ]  # fmt: skip
     return Section(
         "What it costs, and what it leaves",
         text="Costs are those beside the operator's own work, at most. Cost has all of them in cores, as priced below. "
-        "Lost is what a fault costs of the operator's input; both qualities are those after its worst fault.",
+        "Lost is what a fault costs of the operator's input. Quality is that after its worst fault; restarted, what it "
+        "would be without protection.",
         table=table(columns, cells),
     )
 
@@ -137,7 +137,7 @@ def _frontier(rows: PlanRows) -> Section:
             point.cost,
             Cell(f"{point.quality:.4f}", sort=point.quality),
             Cell("chosen", tone="good") if point.chosen else "",
-            "; ".join(f"{name}: {protection}" for name, protection in point.protected.items()) or "nothing",
+            "; ".join(f"{name}: {protection}" for name, protection in point.protected.items()) or "no operator",
         ]
         for point in rows.frontier
     ]
@@ -198,6 +198,11 @@ def _level(row: OperatorRow) -> int:
     if not row.cost:
         return 0
     return 4 if row.quality_restarted < 0.9 else 3 if row.quality_restarted < 0.97 else 2
+
+
+def _given(row: OperatorRow) -> str:
+    """What an operator is given, in words."""
+    return row.protection if row.cost else "a restart"
 
 
 def _lost(row: OperatorRow) -> str:

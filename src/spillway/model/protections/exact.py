@@ -39,17 +39,19 @@ def exact_state(protection: Exact, around: Around) -> Technique:
 
 @terms_of.register(Exact)
 def terms(protection: Exact, of: Measured, around: Circumstances) -> Terms:
-    written = of.changed_bytes_per_s + (of.bytes_per_s if protection.items else 0.0)
-    per_batch = around.writing(bytes_per_s=written, files_per_s=1 / around.batch_s) * around.batch_s
+    """Of an operator without state nothing is saved: that senders keep what it has not acknowledged is all it takes."""
+    written = (of.changed_bytes_per_s if of.stateful else 0.0) + (of.bytes_per_s if protection.items else 0.0)
+    files_per_s = 1 / around.batch_s if of.stateful or protection.items else 0.0
+    cores = around.writing(bytes_per_s=written, files_per_s=files_per_s)
     cost = Cost(
-        cores=per_batch / around.batch_s,
+        cores=cores,
         memory_bytes=of.state_bytes + of.bytes_per_s * (around.restart_s + around.batch_s),
         written_bytes_per_s=written,
-        latency_s=around.write_s + per_batch,
+        latency_s=(around.write_s + cores * around.batch_s) if files_per_s else 0.0,
     )
     return Terms(cost=cost, effect=Effect(back_s=of.caught_up_s(down_s=around.restart_s, again_s=around.batch_s)))
 
 
 @proposes
 def settings(of: Measured) -> tuple[Exact, ...]:
-    return (Exact(),) if of.stateful else ()
+    return (Exact(),)

@@ -158,4 +158,4 @@ def terms(protection: Group, of: Measured, around: Circumstances) -> Terms:
 
 @proposes
 def settings(of: Measured) -> tuple[Group, ...]:
-    return (Group(failover="free running"), Group())
+    return (Group(failover="free running", restart="nothing"), Group(restart="peer"))

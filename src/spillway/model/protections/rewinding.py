@@ -15,14 +15,13 @@ the stream log that an uncoordinated checkpoint holds, as all that is written to
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from spillway.errors import ModelError
 from spillway.graph.protections import Coordinated, JobProtection, Uncoordinated
 from spillway.model.flow import Flow
 from spillway.model.layout import Layout, Redo, exact
 from spillway.model.protections.technique import Around, Technique, technique_of
-from spillway.model.terms import Circumstances, Cost, Effect, Measured, Terms, proposes, terms_of
+from spillway.model.terms import Circumstances, Cost, Effect, Measured, Terms, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +92,11 @@ def rewinding_jobs(protection: JobProtection, around: Around) -> Technique:
 @terms_of.register(Coordinated)
 @terms_of.register(Uncoordinated)
 def terms(protection: JobProtection, of: Measured, around: Circumstances) -> Terms:
-    """Of an operator that is a job by itself: its senders keep in memory what it has not acknowledged."""
+    """Of an operator that is a job by itself: its senders keep in memory what it has not acknowledged.
+
+    No settings are proposed: either all jobs of a graph go back as a whole or none (``graph.jobs``), so no operator
+    can have this while others have something else.
+    """
     if protection.batches is not None:
         asked_s = protection.batches * around.batch_s
     else:
@@ -109,8 +112,3 @@ def terms(protection: JobProtection, of: Measured, around: Circumstances) -> Ter
         written_bytes_per_s=written,
     )
     return Terms(cost=cost, effect=Effect(back_s=of.caught_up_s(down_s=around.restart_s, again_s=kept_s)))
-
-
-@proposes
-def settings(of: Measured) -> tuple[Coordinated, ...]:
-    return tuple(Coordinated(every=timedelta(seconds=each)) for each in (10, 60))
