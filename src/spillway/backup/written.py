@@ -59,9 +59,9 @@ class Written:
         lines += [f"graph = {_quoted(self.graph)}"]
         if self.operators:
             lines += ["", "[operators]"]
-            lines += [f"{_quoted(name)} = {_quoted(_spelled(protect))}" for name, protect in self.operators.items()]
+            lines += [f"{_key(name)} = {_quoted(_spelled(protect))}" for name, protect in self.operators.items()]
         for job in self.jobs:
-            lines += ["", f"[jobs.{_quoted(job.name)}]", f"operators = {_list(job.operators)}"]
+            lines += ["", f"[jobs.{_key(job.name)}]", f"operators = {_list(job.operators)}"]
             lines += [] if job.protect is None else [f"protect = {_quoted(_spelled(job.protect))}"]
             lines += [f"drops = {_list(job.drops)}"] if job.drops else []
         return "\n".join(lines) + "\n"
@@ -200,6 +200,11 @@ def _none_left(given: Mapping[str, Any], where: str) -> None:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=True)
+
+
+def _key(name: str) -> str:
+    """A name as a key of TOML: bare, as those are that a graph allows."""
+    return name if name.isascii() and name.replace("-", "").replace("_", "").isalnum() else _quoted(name)
 
 
 def _list(names: Sequence[str]) -> str:
