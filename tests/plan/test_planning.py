@@ -14,6 +14,7 @@ from spillway.graph.replicas import Group
 from spillway.inject.running import Progress
 from spillway.parallel import ThisProcess
 from spillway.plan.evidence import Evidence, identity_of
+from spillway.plan.judging import judge
 from spillway.plan.planning import Asked, Plan, Weighed, choose, spelled, weigh, written
 from spillway.plan.problem import Wishes
 from spillway.plan.proof import prove
@@ -120,6 +121,24 @@ def test_replicas_for_everything_may_run_too(planned: Planned) -> None:
             for choices in weighed.problem.operators
         )
         assert all(job.protect == wanted for job in written(evidence, weighed, chosen).jobs)
+
+
+def test_the_model_judges_plans_without_replicas(planned: Planned) -> None:
+    evidence, weighed, plan, _ = planned
+    kept, replicas = (
+        tuple(
+            next(at for at, option in enumerate(choices.options) if option.protection == wanted)
+            for choices in weighed.problem.operators
+        )
+        for wanted in (Exact(), Group(restart="peer"))
+    )
+    plans = {"unprotected": plan.frontier[0].plan, "chosen": plan.chosen, "kept": kept, "replicas": replicas}
+    often = replace(weighed, asked=replace(ASKED, crash_rate=0.01))
+    judged = {row.plan: row for row in judge(evidence, often, plans, pool=ThisProcess())}
+    assert set(judged) == {"unprotected", "chosen", "kept"}
+    assert judged["kept"].lost_per_hour == judged["kept"].tainted_share == judged["unprotected"].delayed_per_hour == 0
+    assert judged["unprotected"].lost_per_hour > judged["chosen"].lost_per_hour > 0
+    assert 0 < judged["unprotected"].availability < 1
 
 
 def test_a_wish_that_asks_for_more_finds_what_is_there(planned: Planned) -> None:

@@ -20,7 +20,18 @@ from spillway.inject.running import Progress as CampaignProgress
 from spillway.papers.injection.designs import DESIGNS
 from spillway.parallel import open_pool
 from spillway.plan.evidence import Evidence
-from spillway.plan.planning import RESTART_S, TAKEOVER_S, WINDOW_S, Asked, choose, weigh, written
+from spillway.plan.judging import judge
+from spillway.plan.planning import (
+    CRASH_RATE,
+    RESTART_S,
+    TAKEOVER_S,
+    WINDOW_S,
+    Asked,
+    candidates,
+    choose,
+    weigh,
+    written,
+)
 from spillway.plan.problem import Wishes
 from spillway.plan.proof import prove
 from spillway.plan.reasons import rows_of
@@ -54,6 +65,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     fails.add_argument("--restart", type=seconds, default=RESTART_S, help="seconds it takes (default: 16)")
     fails.add_argument("--takeover", type=seconds, default=TAKEOVER_S, help="of a replica, once noticed (default: 1)")
+    fails.add_argument(
+        "--crash-rate", type=float, default=CRASH_RATE, help="per operator and second, for the model (default: 1.85e-4)"
+    )
     size_of = parser.add_mutually_exclusive_group()
     size_of.add_argument("--full", action="store_true", help="evidence from the whole input of a design (the default)")
     size_of.add_argument("--quick", action="store_true", help="from a small one, at fewer places")
@@ -80,10 +94,13 @@ def main(options: argparse.Namespace) -> int:
         evidence = Evidence(directory, campaign, pool=pool, told=observed.told, observe=observed)
         weighed = weigh(evidence, asked)
         plan = choose(weighed)
-        rows = rows_of(evidence, weighed, plan, seconds=time.monotonic() - began_s)
+        rows = rows_of(evidence, weighed, plan, seconds=0.0)
+        unprotected = {"unprotected": plan.frontier[0].plan} if plan.frontier[0].cost == 0 else {}
+        rows = replace(rows, judged=judge(evidence, weighed, unprotected | candidates(plan), pool=pool))
         if options.prove:
             proof = prove(evidence, weighed, plan, pool=pool, told=observed.told, observe=observed)
-            rows = replace(rows, proof=proof, seconds=time.monotonic() - began_s)
+            rows = replace(rows, proof=proof)
+    rows = replace(rows, seconds=time.monotonic() - began_s)
     evidence.keep(replace(evidence.records, rows=rows))
     _write_page(directory)
     if options.write is not None:
@@ -110,6 +127,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         takeover_s=options.takeover,
         batch_s=options.batch,
         window_s=options.window,
+        crash_rate=options.crash_rate,
         rates=dict(_times(given) for given in options.fails),
         together=tuple(tuple(names.split(",")) for names in options.together),
     )
@@ -207,6 +225,22 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
     for row in rows.operators:
         say(f"{row.operator}: {row.reason}")
     say(rows.next)
+    if rows.judged:
+        print_table(
+            "two hours with crashes at random, by the model",
+            ["plan", "cores", "available", "tainted", "lost per hour", "delayed per hour"],
+            [
+                [
+                    row.plan,
+                    f"{row.cost:.2g}",
+                    f"{row.availability:.5f}",
+                    f"{row.tainted_share:.3%}",
+                    f"{row.lost_per_hour:,.0f}",
+                    f"{row.delayed_per_hour:,.0f}",
+                ]
+                for row in rows.judged
+            ],
+        )
     if rows.proof:
         print_table(
             "under faults it was not made from",

@@ -27,6 +27,7 @@ from spillway.plan.search import Point, cheapest, frontier, in_the_way
 
 WINDOW_S = 600.0
 RESTART_S = 16.0  # the longest outage that seed 000 tries
+CRASH_RATE = 1.85e-4  # every 90 minutes, the least of seed 001 (5.6.4)
 TAKEOVER_S = 1.0  # with a second until it is noticed the failover of seed 000, figure 12
 
 
@@ -39,6 +40,7 @@ class Asked:
     takeover_s: float = TAKEOVER_S
     batch_s: float = 1.0
     window_s: float = WINDOW_S
+    crash_rate: float = CRASH_RATE  # of every operator, in a second, for what the model says
     rates: Mapping[str, float] = field(default_factory=dict)  # faults of an operator, where they are not as many as 1
     together: tuple[tuple[str, ...], ...] = ()  # operators of a host, which also fail as one, as often as one does
     prices: Prices = field(default_factory=Prices)
@@ -157,6 +159,13 @@ def choose(weighed: Weighed) -> Plan:
 def _best(choices: Choices) -> Option:
     """The option that leaves least of a fault and, of those, is back first: a replica, mostly."""
     return min(choices.options, key=lambda option: (max(option.impairments), option.back_s, option.cost))
+
+
+def candidates(plan: Plan) -> dict[str, Chosen]:
+    """The plan and its neighbours, by what they are, cheapest first."""
+    cheaper = {} if plan.cheaper is None else {"cheaper": plan.cheaper.plan}
+    dearer = {} if plan.dearer is None else {"dearer": plan.dearer.plan}
+    return {**cheaper, "chosen": plan.chosen, **dearer}
 
 
 def described(protection: Any) -> str:
@@ -287,6 +296,8 @@ def _assumed(asked: Asked) -> Sequence[str]:
         + ". What is sent to one that is down is lost, unless its protection keeps it.",
         *together,
         "What an outage and the loss of state do was tried apart, and added up.",
+        f"For the model every operator crashes {asked.crash_rate * 3600:.3g} times an hour, and state that a loss upset "
+        "settles as the aggregate of seed 001 does.",
         "A checkpoint is as old as it may be when its operator fails; tuples it lacks count as lost.",
         "A replica that takes over misses as much as an outage of that length at its input would.",
         f"A gigabyte of memory is worth {asked.prices.memory_gb:g} cores, and a megabyte written in a second "

@@ -17,7 +17,7 @@ from spillway.inject.campaign import AppInput, Campaign
 from spillway.inject.running import Observer
 from spillway.parallel.pool import Pool
 from spillway.plan.evidence import Evidence
-from spillway.plan.planning import Left, Plan, Weighed
+from spillway.plan.planning import Left, Plan, Weighed, candidates
 from spillway.plan.problem import EVEN, Choices, Chosen, Option, Problem
 from spillway.records.plan import ProofRow
 from spillway.seeds import generator
@@ -49,11 +49,7 @@ def prove(
     """What faults do under a plan and its neighbours."""
     campaign = proof_campaign(replace(evidence.campaign, rates=dict([evidence.rate])))
     trial = Evidence(evidence.directory / "proof", campaign, pool=pool, told=told, observe=observe)
-    plans = {"chosen": plan.chosen}
-    if plan.cheaper is not None:
-        plans = {"cheaper": plan.cheaper.plan, **plans}
-    if plan.dearer is not None:
-        plans["dearer"] = plan.dearer.plan
+    plans = candidates(plan)
     left = _left(trial, weighed, list(plans.values()))
     return tuple(_row(name, chosen, weighed, left, campaign) for name, chosen in plans.items())
 

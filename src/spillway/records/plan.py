@@ -74,6 +74,19 @@ class ProofRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRow:
+    """What the model says of a plan: hours with crashes at random."""
+
+    plan: str  # "unprotected", "cheaper", "chosen" or "dearer"
+    cost: float
+    availability: float
+    availability_half_width: float
+    tainted_share: float  # of the output
+    lost_per_hour: float  # tuples, counted where they were dropped
+    delayed_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRows:
     """A plan as people are told of it."""
 
@@ -91,6 +104,7 @@ class PlanRows:
     measured: tuple[str, ...]
     assumed: tuple[str, ...]
     seconds: float
+    judged: tuple[JudgedRow, ...] = ()
     proof: tuple[ProofRow, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -154,8 +168,8 @@ def this_version() -> str:
 
 def _rows(found: Mapping[str, Any]) -> PlanRows:
     values = {field.name: found[field.name] for field in fields(PlanRows)}
-    lists: dict[str, type[Any]] = {"operators": OperatorRow, "frontier": PointRow, "proof": ProofRow}
-    for name, kind in lists.items():
+    kinds: dict[str, type[Any]] = {"operators": OperatorRow, "frontier": PointRow, "judged": JudgedRow}
+    for name, kind in {**kinds, "proof": ProofRow}.items():
         values[name] = tuple(kind(**row) for row in found[name])
     for name in ("measured", "assumed"):
         values[name] = tuple(map(str, found[name]))

@@ -37,6 +37,7 @@ def plan_page(path: Path, manifest: Mapping[str, Any]) -> str:
         _drawn(records, rows),
         _costs(rows),
         _frontier(rows),
+        *_judged(rows),
         *_proof(rows),
         Section("What was measured", body_html=_list(rows.measured)),
         Section("What was assumed", body_html=_list(rows.assumed)),
@@ -154,6 +155,32 @@ def _frontier(rows: PlanRows) -> Section:
         chart=chart,
         table=table(["Cost (cores)", "Quality", "", "Protected"], cells),
     )
+
+
+def _judged(rows: PlanRows) -> list[Section]:
+    if not rows.judged:
+        return []
+    cells: list[list[Value]] = [
+        [
+            row.plan,
+            row.cost,
+            Cell(f"{row.availability:.5f}", sort=row.availability, note=f"± {row.availability_half_width:.2g}"),
+            Cell(f"{row.tainted_share:.3%}", sort=row.tainted_share),
+            row.lost_per_hour,
+            row.delayed_per_hour,
+        ]
+        for row in rows.judged
+    ]
+    columns = ["Plan", "Cost (cores)", "Available", "Tainted", "Lost per hour", "Delayed per hour"]
+    return [
+        Section(
+            "Over hours, by the model",
+            text="The same plans simulated for two hours with crashes at random, two hundred times. Available is the "
+            "share of time in which every operator is there, right and not behind; lost and delayed are tuples, "
+            "counted where it happened.",
+            table=table(columns, cells),
+        )
+    ]
 
 
 def _proof(rows: PlanRows) -> list[Section]:
