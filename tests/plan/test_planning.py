@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.inject.small import campaign
+from tests.model.simulating import runs
 
 from spillway.backup.written import read_protections
 from spillway.errors import ModelError, RunError
@@ -134,7 +135,8 @@ def test_the_model_judges_plans_without_replicas(planned: Planned) -> None:
     )
     plans = {"unprotected": plan.frontier[0].plan, "chosen": plan.chosen, "kept": kept, "replicas": replicas}
     often = replace(weighed, asked=replace(ASKED, crash_rate=0.01))
-    judged = {row.plan: row for row in judge(evidence, often, plans, pool=ThisProcess())}
+    rows = judge(evidence, often, plans, pool=ThisProcess(), horizon_s=300.0, precision=runs(5))
+    judged = {row.plan: row for row in rows}
     assert set(judged) == {"unprotected", "chosen", "kept"}
     assert judged["kept"].lost_per_hour == judged["kept"].tainted_share == judged["unprotected"].delayed_per_hour == 0
     assert judged["unprotected"].lost_per_hour > judged["chosen"].lost_per_hour > 0

@@ -17,12 +17,21 @@ from spillway.plan.evidence import Evidence
 from spillway.plan.planning import Weighed
 from spillway.plan.problem import Chosen
 from spillway.records.plan import JudgedRow
+from spillway.san.intervals import Precision
 
 HORIZON_S = 7200.0
 
 
-def judge(evidence: Evidence, weighed: Weighed, plans: Mapping[str, Chosen], *, pool: Pool) -> tuple[JudgedRow, ...]:
-    """Two hours under each plan, two hundred times, and the same without any protection."""
+def judge(
+    evidence: Evidence,
+    weighed: Weighed,
+    plans: Mapping[str, Chosen],
+    *,
+    pool: Pool,
+    horizon_s: float = HORIZON_S,
+    precision: Precision = QUICK_RULE,
+) -> tuple[JudgedRow, ...]:
+    """What hours under each plan come to, on average of many runs; nothing of plans with replicas."""
     asked = weighed.asked
     flow = flow_of(evidence.checked, evidence.profile(batch_s=asked.batch_s), tuples_per_s=evidence.rate[1])
     around = Around(flow=flow, batch_s=asked.batch_s, takeover_s=asked.takeover_s)
@@ -40,8 +49,8 @@ def judge(evidence: Evidence, weighed: Weighed, plans: Mapping[str, Chosen], *, 
             technique.layout(flow)
         except ModelError:
             continue  # it runs copies
-        setting = Setting(configuration=name, flow=flow, technique=technique, faults=faults, horizon_s=HORIZON_S)
-        point = run_setting(setting, seed=evidence.campaign.seed, precision=QUICK_RULE, pool=pool)
+        setting = Setting(configuration=name, flow=flow, technique=technique, faults=faults, horizon_s=horizon_s)
+        point = run_setting(setting, seed=evidence.campaign.seed, precision=precision, pool=pool)
         measures = point.measures
         found.append(
             JudgedRow(
@@ -50,8 +59,8 @@ def judge(evidence: Evidence, weighed: Weighed, plans: Mapping[str, Chosen], *, 
                 availability=measures["availability"].mean,
                 availability_half_width=measures["availability"].half_width,
                 tainted_share=measures["tainted_share"].mean,
-                lost_per_hour=measures["lost"].mean * 3600 / HORIZON_S,
-                delayed_per_hour=measures["delayed"].mean * 3600 / HORIZON_S,
+                lost_per_hour=measures["lost"].mean * 3600 / horizon_s,
+                delayed_per_hour=measures["delayed"].mean * 3600 / horizon_s,
             )
         )
     return tuple(found)

@@ -296,7 +296,7 @@ def _assumed(asked: Asked) -> Sequence[str]:
         + ". What is sent to one that is down is lost, unless its protection keeps it.",
         *together,
         "What an outage and the loss of state do was tried apart, and added up.",
-        f"For the model every operator crashes {asked.crash_rate * 3600:.3g} times an hour, and state that a loss upset "
+        f"For the model every operator crashes {asked.crash_rate * 3600:.3g} times an hour, and state that was upset "
         "settles as the aggregate of seed 001 does.",
         "A checkpoint is as old as it may be when its operator fails; tuples it lacks count as lost.",
         "A replica that takes over misses as much as an outage of that length at its input would.",
