@@ -106,15 +106,7 @@ def weigh(evidence: Evidence, asked: Asked) -> Weighed:
             rate=asked.rates.get(name, 1.0),
             watched=name in watched,
             options=tuple(
-                Option(
-                    name=described(protection),
-                    cost=asked.prices.of(terms[name, described(protection)].cost),
-                    impairments=left.of(name, terms[name, described(protection)].effect),
-                    written_bytes_per_s=terms[name, described(protection)].cost.written_bytes_per_s,
-                    back_s=terms[name, described(protection)].effect.back_s,
-                    lossless=terms[name, described(protection)].effect.lossless,
-                    protection=protection,
-                )
+                _option(name, protection, terms[name, described(protection)], left, asked.prices)
                 for protection in declared[name]
             ),
         )
@@ -128,6 +120,18 @@ def weigh(evidence: Evidence, asked: Asked) -> Weighed:
         measured=measured,
         left=left,
         assumed=(*_assumed(asked), *left.assumed),
+    )
+
+
+def _option(operator: str, protection: Any, terms: Terms, left: "Left", prices: Prices) -> Option:
+    return Option(
+        name=described(protection),
+        cost=prices.of(terms.cost),
+        impairments=left.of(operator, terms.effect),
+        written_bytes_per_s=terms.cost.written_bytes_per_s,
+        back_s=terms.effect.back_s,
+        lossless=terms.effect.lossless,
+        protection=protection,
     )
 
 
