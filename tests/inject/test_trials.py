@@ -10,7 +10,7 @@ from tests.inject.small import SETTLED, TUPLES, bargain, both_ways, ticks
 from spillway.apps.bargain import build
 from spillway.errors import GraphError, InputError
 from spillway.graph import Discard, Exact
-from spillway.inject import Duplication, Fault, Outage, Reordering, StateCorruption, ValueCorruption
+from spillway.inject import Duplication, Fault, Outage, Reordering, StateCorruption, StateLoss, ValueCorruption
 from spillway.inject.difference import compare
 from spillway.inject.full_trial import FullTrials
 from spillway.inject.trial import PartialTrials
@@ -107,6 +107,17 @@ def test_a_trial_of_corrupted_state_is_the_full_trial(
     assert outcome.difference.seqs().size
     assert outcome.difference.applied(golden).equals(faulty)
     assert outcome.rejoined_seq > 3_000
+
+
+@pytest.mark.parametrize("target", ["Aggregator", "BargainIndex"])
+def test_a_trial_of_lost_state_is_the_full_trial(trials: tuple[PartialTrials, FullTrials], target: str) -> None:
+    parts, full = trials
+    arrival = Interleaving(seed=7, delay_max=50, settled_every=SETTLED)
+    fault = StateLoss(targets=(target,), offset=3_000, length=1)
+    outcome = parts.run(fault, arrival)
+    golden, faulty = full.output(arrival).batch, full.faulty_output(fault, arrival)
+    assert faulty.num_rows < golden.num_rows  # it forgot averages, or trades: what it does not know gives no bargain
+    assert outcome.difference.applied(golden).equals(faulty)
 
 
 def test_only_state_by_key_can_be_corrupted(trials: tuple[PartialTrials, FullTrials]) -> None:

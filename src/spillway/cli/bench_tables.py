@@ -6,8 +6,9 @@ from statistics import median
 from typing import Any
 
 from spillway.benches.figures import Comparison
-from spillway.cli.output import Told, rate, size
+from spillway.cli.output import Told, rate
 from spillway.records.times import Work
+from spillway.report.figures import size
 
 
 def told(bench: str, summary: dict[str, Any]) -> Iterator[Told | str]:

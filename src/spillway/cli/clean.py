@@ -4,7 +4,8 @@ import argparse
 import shutil
 from pathlib import Path
 
-from spillway.cli.output import PEOPLE, print_json, size
+from spillway.cli.output import PEOPLE, print_json
+from spillway.report.figures import size
 from spillway.state.folders import StateFolder, default_root, found_checkpoints, found_folders
 
 

@@ -10,9 +10,10 @@ from rich.console import RenderableType
 from spillway.benches.demonstration import Demonstration, Outcome, Standing
 from spillway.cli.live import display
 from spillway.cli.numbers import seed
-from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate, size
+from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate
 from spillway.cli.tables import fitted
 from spillway.graph import Approximate
+from spillway.report.figures import size
 from spillway.spark import session
 
 DEMONSTRATION = Demonstration()

@@ -10,6 +10,7 @@ from typing import Any
 
 from spillway.apps import APPS
 from spillway.apps.app import App, Value
+from spillway.backup.written import read_protections
 from spillway.cli.numbers import count, seed
 from spillway.cli.output import print_json, print_table
 from spillway.cli.protection import FORMS, parse_protection
@@ -34,6 +35,12 @@ def add_app_options(parser: argparse._ActionsContainer) -> None:
         "--protect",
         type=parse_protection,
         help=f"of all that keeps state: {FORMS} (default: exact, or as a graph of your own says)",
+    )
+    parser.add_argument(
+        "--protections",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file that says how each operator is protected, as spillway plan --write makes it",
     )
     parser.add_argument(
         "--shards",
@@ -75,7 +82,8 @@ def app_graph(app: App, options: argparse.Namespace, sink: Sink) -> Graph:
     else:
         feed = app.generator(**fed, pieces_per_batch=2, **app.chosen(app.generator_options, given))
     protect = Exact() if options.protect is None else options.protect
-    return app.build(feed, protect=protect, shards=options.shards or 2, sink=sink, **app.chosen(app.options, given))
+    graph = app.build(feed, protect=protect, shards=options.shards or 2, sink=sink, **app.chosen(app.options, given))
+    return _as_written(graph, options)
 
 
 def named_app(text: str) -> App:
@@ -113,7 +121,16 @@ def own_graph_as_asked(text: str, options: argparse.Namespace, session: MakeSess
         graph = graph.protected(options.protect)
     if options.shards is not None:
         graph.shards = options.shards
-    return graph
+    return _as_written(graph, options)
+
+
+def _as_written(graph: Graph, options: argparse.Namespace) -> Graph:
+    """The graph under the protections of a file, if one was named."""
+    if options.protections is None:
+        return graph
+    if options.protect is not None:
+        raise GraphError("--protect is for all that keeps state, and --protections says it of each: give one of them.")
+    return read_protections(options.protections).applied(graph)
 
 
 def own_graph(text: str, session: MakeSession | None = None) -> Graph:

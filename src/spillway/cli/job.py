@@ -22,10 +22,11 @@ from spillway.cli.graphs import (
 )
 from spillway.cli.live_jobs import rewinds_told, watch_jobs
 from spillway.cli.observing import add_observing, observing, say_page
-from spillway.cli.output import PEOPLE, print_json, print_table, rate, size
+from spillway.cli.output import PEOPLE, print_json, print_table, rate
 from spillway.cli.triggers import add_trigger
 from spillway.errors import GraphError, RunError
 from spillway.graph import Graph, Parquet
+from spillway.report.figures import size
 from spillway.spark import JobsRun, run_jobs, session
 
 

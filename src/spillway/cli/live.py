@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from rich.console import RenderableType
 from rich.live import Live
 
-from spillway.cli.output import PROGRESS, rate, size
+from spillway.cli.output import PROGRESS, rate
 from spillway.cli.tables import fitted
 from spillway.records.placing import Moved, Waited
 from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary
+from spillway.report.figures import size
 from spillway.spark import Run
 
 _REFRESH_S = 0.5

@@ -3,13 +3,14 @@
 import argparse
 from pathlib import Path
 
-from spillway.cli.output import PEOPLE, print_json, size
+from spillway.cli.output import PEOPLE, print_json
 from spillway.errors import RunError
 from spillway.files.durable import write_whole
 from spillway.model.faults import Faults
 from spillway.model.protections import NoProtection
 from spillway.model.stream_net import build
 from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
+from spillway.report.figures import size
 from spillway.san.drawing import draw
 
 MEANING = "the net of Bargain Discovery under a protection, or of one of its operators, as SVG"

@@ -77,19 +77,6 @@ def markdown(items: Iterable[Told | str]) -> str:
     return "\n\n".join(blocks)
 
 
-def size(count_bytes: float) -> str:
-    """Bytes for people.
-
-    >>> size(0), size(1536), size(198.6e6), size(2.5e9)
-    ('0 B', '1.5 kB', '199 MB', '2.5 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(count_bytes) < 999.5 or unit == "TB":
-            return f"{count_bytes:.{0 if unit == 'B' or abs(count_bytes) >= 99.95 else 1}f} {unit}"
-        count_bytes /= 1000
-    raise AssertionError
-
-
 def rate(per_s: float) -> str:
     """A rate for people.
 

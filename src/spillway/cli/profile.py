@@ -7,10 +7,11 @@ from pathlib import Path
 
 from spillway.cli.graphs import graph_words, is_own, named_app, own_graph
 from spillway.cli.numbers import count, seed
-from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, size
+from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.graph import Discard, Graph
 from spillway.model.measuring import measure_profile
 from spillway.model.profile import FORMAT, Profile
+from spillway.report.figures import size
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spillway.cli.output import PROGRESS, size
+from spillway.cli.output import PROGRESS
 from spillway.errors import RunError
 from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, find_token
 from spillway.receiver.listening import listen
 from spillway.receiver.options import TOKEN_VARIABLE
+from spillway.report.figures import size
 
 _STATUS_EVERY_S = 5.0
 

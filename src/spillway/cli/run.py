@@ -25,7 +25,7 @@ from spillway.cli.live import watch
 from spillway.cli.manners import INTERRUPTED
 from spillway.cli.numbers import seconds
 from spillway.cli.observing import add_observing, observing, say_page
-from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate, size
+from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate
 from spillway.cli.triggers import add_trigger
 from spillway.cli.where import show_where, where_json
 from spillway.errors import GraphError
@@ -36,6 +36,7 @@ from spillway.inject.models import parse_fault
 from spillway.inject.rewriting import with_fault
 from spillway.operators.promises import promises
 from spillway.records.placing import hosts_json, summarise_hosts
+from spillway.report.figures import size
 from spillway.spark import Run, run, session
 from spillway.state.folders import default_root, kept_memory, look_at
 

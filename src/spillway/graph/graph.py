@@ -236,16 +236,22 @@ class Graph:
             found[part.job] = graph
         return found
 
-    def protected(self, protect: Protection) -> "Graph":
+    def protected(self, protect: Protection | Mapping[str, Protection]) -> "Graph":
         """The same graph with all that keeps state under this protection, whatever operators, jobs or graph named.
 
-        What runs as several replicas goes on to do so.
+        Or, given operators by name with a protection each, with those under theirs and all else as it was. What runs
+        as several replicas goes on to do so.
         """
         made = copy.copy(self)
-        made.protect = protect
-        made._jobs = {name: replace(job, protect=None) for name, job in self._jobs.items()}
-        made._declared = {name: found.protected_by(protect, anyway=True) for name, found in self._declared.items()}
-        made._nodes = {**self._nodes, **made._declared}
+        if isinstance(protect, Mapping):
+            changed = {name: self._under(name, each) for name, each in protect.items()}
+            made._jobs = dict(self._jobs)
+        else:
+            made.protect = protect
+            changed = {name: found.protected_by(protect, anyway=True) for name, found in self._declared.items()}
+            made._jobs = {name: replace(job, protect=None) for name, job in self._jobs.items()}
+        made._declared = self._declared | changed
+        made._nodes = {**self._nodes, **changed}
         made._edges, made._delays = list(self._edges), dict(self._delays)
         return made
 
@@ -278,6 +284,17 @@ class Graph:
         resolved = copy.copy(self)
         resolved._nodes = {name: operators.get(name, node) for name, node in self._nodes.items()}
         return resolved
+
+    def _under(self, name: str, protect: Protection) -> Declaration:
+        """An operator of this name under this protection."""
+        found = self._declared.get(name)
+        if found is None or not found.stateful:
+            known = ", ".join(each for each, operator in self._declared.items() if operator.stateful)
+            raise GraphError(
+                f"Graph {self.name!r}: {name!r} is no operator that keeps state, which alone is protected by itself; "
+                f"there are {known or 'none'}."
+            )
+        return found.protected_by(protect, anyway=True)
 
     def _protected(self, operator: Declaration) -> Declaration:
         """An operator as its job protects it, or the graph."""

@@ -59,8 +59,9 @@ class Group:
 
     spelling: ClassVar[Spelling] = Spelling(
         word="group",
-        form="group[:replicas=NUMBER,detection=SECONDSs,failover=position or free]",
-        settings={"replicas": whole, "detection": interval, "failover": _failover},
+        form="group[:replicas=NUMBER,detection=SECONDSs,failover=position or free,restart=own, peer or nothing]",
+        settings={"replicas": whole, "detection": interval, "failover": _failover, "restart": str},
+        words={"failover": lambda failing: next(word for word, meant in _FAILOVERS.items() if meant == failing)},
     )
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ from spillway.inject.faults.fault import Fault, StateFault, TupleFault
 from spillway.inject.faults.outage import Outage
 from spillway.inject.faults.reordering import Reordering
 from spillway.inject.faults.state_corruption import StateCorruption
+from spillway.inject.faults.state_loss import StateLoss
 from spillway.inject.faults.value_corruption import ValueCorruption
 from spillway.inject.models import MODELS, parse_fault
 from spillway.inject.placement import Choice, place
@@ -26,6 +27,7 @@ __all__ = [
     "Reordering",
     "StateCorruption",
     "StateFault",
+    "StateLoss",
     "TupleFault",
     "ValueCorruption",
     "parse_fault",

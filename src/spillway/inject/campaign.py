@@ -64,6 +64,7 @@ class AppInput:
     seed: int = 1
     path: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    tuples_per_batch: int = BATCH_TUPLES
 
     def __call__(self) -> Graph:
         if self.app not in APPS:
@@ -75,9 +76,9 @@ class AppInput:
         built |= app.chosen(app.options, self.options)
         feed: Feed
         if self.path:
-            feed = app.reader(self.path, tuples_per_batch=BATCH_TUPLES, **made)
+            feed = app.reader(self.path, tuples_per_batch=self.tuples_per_batch, **made)
         else:
-            feed = app.generator(seed=self.seed, tuples=self.tuples, tuples_per_batch=BATCH_TUPLES, **made)
+            feed = app.generator(seed=self.seed, tuples=self.tuples, tuples_per_batch=self.tuples_per_batch, **made)
         return app.build(feed, protect=Nothing(), **built)
 
     def describe(self) -> dict[str, Any]:

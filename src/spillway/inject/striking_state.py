@@ -39,8 +39,8 @@ class _Struck:
         reached = batch.num_rows and pc.max(batch[SEQ]).as_py() >= self.fault.offset
         if reached and not self.struck:
             assert isinstance(self, Operator)
-            self.struck = 1
             self.fault.corrupt(self)
+            self.struck = 1  # last: a fault may drop all of the state, and this with it
 
 
 class _StruckWhenProcessing(_Struck, Operator):

@@ -130,7 +130,7 @@ class Building:
         that gets tuples counts its own as lost: they are the same tuples. When every replica of a group lacks another
         operator, none of them gets any, and what is lost then is not counted. Nothing is lost where streams keep it.
         """
-        if self.kept:
+        if (link.target, link.port) in self.kept:
             return 0
         silent: Number = 0
         if not self.layout.aligned(link.source, link.target):
@@ -159,7 +159,7 @@ class Building:
                 missed = self.missed(copy, link)
                 if not never(missed):
                     does.append(self.lost.add(product(count * weight, missed)))
-                if self.kept:
+                if (link.target, link.port) in self.kept:
                     kept, kept_now = self.kept[link.target, link.port], self.waits(copy, link)
                     does += [
                         (kept.tainted if tainted else kept.clean).add(product(count, kept_now)),
@@ -204,7 +204,7 @@ class Building:
     def dependants(self, copy: CopyPlaces) -> list[Dependant]:
         """Ports with state that are upset by a crash of a copy itself; those behind a group hear from the group."""
         found: list[Dependant] = []
-        if self.layout.keeps:
+        if self.layout.keeps_for(copy.index):
             return found  # They get everything, if later.
         for reader in self.all_copies():
             if self.layout.groups[copy.index] >= 0:

@@ -72,7 +72,7 @@ def comes_back(building: Building, members: Sequence[CopyPlaces]) -> list[Assign
     """What a recovery of the same does."""
     does = [each for copy in members for each in recovers(building, copy)]
     ports = [(copy.index, at) for copy in members for at in range(len(copy.ports))]
-    return [*does, *(opens(building, index, at) for index, at in ports if building.kept)]
+    return [*does, *(opens(building, index, at) for index, at in ports if (index, at) in building.kept)]
 
 
 def crashes(building: Building, copy: CopyPlaces) -> list[Assignment]:
@@ -83,7 +83,7 @@ def crashes(building: Building, copy: CopyPlaces) -> list[Assignment]:
     does = [
         *(
             crash_keeps(building, copy)
-            if building.kept
+            if (copy.index, 0) in building.kept
             else [building.lost.add(product(held, building.others_down(copy)))]
         ),
         *(place.set(0) for place in inside),
@@ -109,7 +109,7 @@ def recovers(building: Building, copy: CopyPlaces) -> list[Assignment]:
         if restart.state == "checkpoint":
             age_arrivals = restart.age_s * building.flow.rate
             per_arrival = building.flow.per_arrival[copy.index][at]
-            outage = 0 if building.kept else building.arrivals - copy.down_at
+            outage = 0 if (copy.index, at) in building.kept else building.arrivals - copy.down_at
             does += port.state.restores(port.port, (outage + age_arrivals) * per_arrival)
         elif restart.state == "bounded":
             allowed = building.allowed[copy.index, at]

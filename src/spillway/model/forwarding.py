@@ -70,7 +70,7 @@ def _may_be_tainted(building: Building, copy: CopyPlaces, at: int) -> Number:
             gate = 1 if inside else building.gates.get((index, writer.replica), 1)
             found.append(product(gate, writer.alive, writer.settling))
     before = [building.kept[key] for key in building.kept if key[0] in building.flow.upstream_of(copy.index, at)]
-    if building.kept:
+    if (copy.index, at) in building.kept:
         before.append(building.kept[copy.index, at])
     return either([*found, *(kept.tainted > 0 for kept in before)])
 
@@ -178,7 +178,7 @@ class _Law:
                         sent[copy.replica] = part if before is None else self._forward.merge(before, part)
                 weight = building.flow.operators[link.target].ports[link.port].weight
                 self._lose(flow, building.missed(copy, link), count * weight)
-                if building.kept:
+                if (link.target, link.port) in building.kept:
                     kept = building.kept[link.target, link.port]
                     place = kept.tainted if tainted else kept.clean
                     self._keep(flow, building.waits(copy, link), place, weight, count=count)

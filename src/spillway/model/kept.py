@@ -56,9 +56,11 @@ def catch_up(layout: Layout) -> float:
 
 
 def kept_places(net: Net, layout: Layout) -> dict[PortKey, KeptPlaces]:
-    """The logs of all ports."""
+    """The logs of all ports of operators for which something is kept."""
     found = {}
     for index, operator in enumerate(layout.flow.operators):
+        if not layout.keeps_for(index):
+            continue
         for at, port in enumerate(operator.ports):
             name = f"{operator.name}.{port.name}"
             found[index, at] = KeptPlaces(

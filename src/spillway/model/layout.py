@@ -68,6 +68,7 @@ class Layout:
     restarts: tuple[Restart, ...]
     deduplicated: bool = False  # whether readers drop what another copy of the writer has sent already
     keeps: bool = False  # whether streams keep what a reader cannot take, instead of dropping it
+    drops: frozenset[int] = frozenset()  # operators for which nothing is kept all the same
     catch_up: float | None = None  # how many times as fast as tuples come they are caught up with; None: see `keeping`
     jobs: tuple[int, ...] = ()  # the job of each operator; each is one by itself if there are none
     redo: Mapping[int, Redo] = field(default_factory=dict)  # by job
@@ -75,6 +76,8 @@ class Layout:
     def __post_init__(self) -> None:
         assert not (self.keeps and self.deduplicated), "what is kept is kept once: copies have nothing to drop"
         assert self.keeps or not self.redo, "what is done again must have been kept"
+        assert self.keeps or not self.drops, "where nothing is kept nobody is left out"
+        assert not {self.job(index) for index in self.drops} & {*self.redo}, "what is done again must have been kept"
         if self.catch_up is not None and not 1 < self.catch_up < math.inf:
             raise ModelError(f"Layout: tuples are caught up with faster than they come; got {self.catch_up!r} times.")
         assert len(self.jobs) in (0, len(self.flow.operators))
@@ -93,6 +96,10 @@ class Layout:
 
     def members(self, group: int) -> tuple[int, ...]:
         return tuple(index for index, of in enumerate(self.groups) if of == group)
+
+    def keeps_for(self, operator: int) -> bool:
+        """Whether what an operator cannot take is kept for it."""
+        return self.keeps and operator not in self.drops
 
     def job(self, operator: int) -> int:
         """The number of an operator's job."""

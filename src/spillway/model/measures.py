@@ -44,7 +44,8 @@ def measures(building: Building, technique: Technique, *, horizon_s: float) -> l
         return 0 if within else copy.settling
 
     def behind(copy: CopyPlaces) -> Number:
-        return either(negated(building.kept[copy.index, at].direct) for at in range(len(copy.ports)) if building.kept)
+        logs = [building.kept[copy.index, at] for at in range(len(copy.ports)) if (copy.index, at) in building.kept]
+        return either(negated(log.direct) for log in logs)
 
     def stable(copy: CopyPlaces) -> Number:
         return product(copy.alive, negated(unsettled(copy)), negated(copy.refilling), negated(behind(copy)))

@@ -75,20 +75,23 @@ def measure_profile(
                 for meter in meters.values():
                     meter.clear()
             progress(run.batch, batches)
-        state_bytes = _state_bytes(run)
+        state_bytes, backup_bytes = _state_bytes(run), _backup_bytes(run, batches_skipped)
     checked = graph.checked()
     for name in checked.sources:
         # A source's tuples are counted where they arrive.
         edge = checked.out_of(name)[0]
         read[name] = meters[edge.node].tuples[edge.port] if edge.node in meters else 0
-    operators = {name: _profile(meter, state_bytes.get(name, 0), graph.nodes[name]) for name, meter in meters.items()}
+    operators = {
+        name: _profile(meter, state_bytes.get(name, 0), backup_bytes.get(name, 0), graph.nodes[name])
+        for name, meter in meters.items()
+    }
     total = max(1, sum(read.values()))
     rate = tuples_per_s or _bearable(meters, total, {name: checked.shards_of(name) for name in meters})
     sources = {name: SourceProfile(tuples_per_s=rate * max(1, read[name]) / total) for name in checked.sources}
     return Profile(graph=graph.name, sources=sources, operators=operators)
 
 
-def _profile(meter: Meter, state_bytes: int, operator: object) -> OperatorProfile:
+def _profile(meter: Meter, state_bytes: int, backup_bytes: int, operator: object) -> OperatorProfile:
     assert isinstance(operator, Operator)
     everything = max(1, sum(meter.tuples[port] for port in operator.inputs))
     # What comes back by feedback ports costs time too, and is no port's of the model.
@@ -108,8 +111,9 @@ def _profile(meter: Meter, state_bytes: int, operator: object) -> OperatorProfil
             # State that no tuple came to cannot be upset by losing any.
             state_tuples=max(1, min(worth, tuples)) if operator.stateful and tuples else 0,
             tuples=tuples,
+            tuple_bytes=meter.tuple_bytes[port] / of,
         )
-    return OperatorProfile(ports=ports, state_bytes=state_bytes)
+    return OperatorProfile(ports=ports, state_bytes=state_bytes, backup_bytes=backup_bytes / everything)
 
 
 def _bearable(meters: dict[str, Meter], read: int, shards: dict[str, int]) -> float:
@@ -127,6 +131,14 @@ def _state_bytes(run: LocalRun) -> dict[str, int]:
     for (operator, _), size in newest.items():
         totals[operator] += size
     return totals
+
+
+def _backup_bytes(run: LocalRun, batches_skipped: int) -> Counter[str]:
+    written: Counter[str] = Counter()
+    for row in run.records():
+        if row.batch >= batches_skipped:
+            written[row.operator] += row.backup_bytes
+    return written
 
 
 def _timed_graph(graph: Graph, meters: dict[str, Meter]) -> Graph:

@@ -31,6 +31,7 @@ class PortProfile:
     selectivity: Mapping[str, float] = field(default_factory=dict)
     state_tuples: int = 0
     tuples: int = 0  # how many it was measured on; 0 if it was not measured
+    tuple_bytes: float = 0.0  # of one that comes in; 0 if it was not measured
 
     def __post_init__(self) -> None:
         _check("cost_s", self.cost_s, above_zero=True)
@@ -38,6 +39,7 @@ class PortProfile:
             _check(f"selectivity of {port!r}", value)
         _check_count("state_tuples", self.state_tuples)
         _check_count("tuples", self.tuples)
+        _check("tuple_bytes", self.tuple_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +48,11 @@ class OperatorProfile:
 
     ports: Mapping[str, PortProfile]
     state_bytes: int = 0
+    backup_bytes: float = 0.0  # that backups wrote for a tuple that came in, under the protection it was measured with
 
     def __post_init__(self) -> None:
         _check_count("state_bytes", self.state_bytes)
+        _check("backup_bytes", self.backup_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +121,12 @@ def _source(name: str, given: Any) -> SourceProfile:
 
 def _operator(name: str, given: Any) -> OperatorProfile:
     what = f"operator {name!r}"
-    fields = _fields(given, what, required={"ports"}, optional={"state_bytes"})
+    fields = _fields(given, what, required={"ports"}, optional={"state_bytes", "backup_bytes"})
     ports = {}
     for port, each in _mapping(fields["ports"], f"ports of {what}").items():
         where = f"{what}, port {port!r}"
-        found = _fields(each, where, required={"cost_s"}, optional={"selectivity", "state_tuples", "tuples"})
+        known = {"selectivity", "state_tuples", "tuples", "tuple_bytes"}
+        found = _fields(each, where, required={"cost_s"}, optional=known)
         found["selectivity"] = _mapping(found.get("selectivity", {}), f"selectivity of {where}")
         ports[port] = _made(where, PortProfile, found)
     return _made(what, OperatorProfile, {**fields, "ports": ports})

@@ -133,6 +133,7 @@ class Operator:
         self.seq = BEFORE_ALL  # the highest seen so far by this shard, or heard of at the end of a window
         self.schemas: Mapping[str, pa.Schema] = {}  # of the output ports, once opened
         self.opened_state: Mapping[str, Primitive] = {}  # the primitives at work on a shard, once opened
+        self._memory: Shard | None = None  # and that shard
 
     # -- declaration ------------------------------------------------------------------------------------------
 
@@ -359,13 +360,18 @@ class Operator:
         The place to fill in state that is neither by key nor added up; not to change what is.
         """
 
+    def forget(self) -> None:
+        """Drop everything it keeps, in mid-batch, as a crash does that takes its memory."""
+        if self._memory is not None:
+            self._memory.clear()
+
     def opened(self, shard: Shard | None, schemas: Mapping[str, pa.Schema]) -> Self:
         """A copy of this operator whose primitives work on ``shard``."""
         opened = copy.copy(self)
         opened.schemas = schemas
         state = self.state().items()
         bound = {name: primitive.bind(shard, name, operator=self.name) for name, primitive in state if shard}
-        opened.opened_state = bound
+        opened.opened_state, opened._memory = bound, shard
         for name, primitive in bound.items():
             # A Number on the class is a descriptor, which finds its handle in opened_state.
             if not hasattr(getattr(type(self), name, None), "__set__"):

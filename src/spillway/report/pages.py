@@ -26,6 +26,10 @@ def report_page(path: Path) -> str:
             from spillway.report.model_page import model_page
 
             return model_page(path, manifest)
+        case "plan":
+            from spillway.report.plan_page import plan_page
+
+            return plan_page(path, manifest)
         case "reproduction":
             from spillway.report.reproductions import reproduction_page
 
@@ -34,5 +38,5 @@ def report_page(path: Path) -> str:
             raise RunError(f"{path} holds a bench, which has no page: spillway bench show {path} tells its figures.")
         case other:
             raise RunError(
-                f"{path} holds a {other!r}; there are reports of a run, a campaign, a model and a reproduction."
+                f"{path} holds a {other!r}; there are reports of a run, a campaign, a model, a plan and a reproduction."
             )

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spillway.backup.keeper import Observer, ignore
+from spillway.backup.written import read_protections
 from spillway.engine.job_logs import LogObserver, unobserved
 from spillway.engine.stream_log import BYTES_MAX
 from spillway.engine.supervising import RESTART_RULE, RestartRule
@@ -34,6 +35,7 @@ def run(
     rebalance: bool = False,
     watch: bool | int = False,
     metrics: bool | int = False,
+    protections: str | Path | None = None,
 ) -> Run:
     """Start a graph on Spark, on this machine or on a cluster, and return at once.
 
@@ -50,9 +52,12 @@ def run(
     metrics     whether to have figures for Prometheus at ``/metrics`` of the same server; or its port
     rescale     whether a run that is resumed may have other numbers of shards than before: its state is divided anew
     rebalance   on a cluster: whether hosts that join are given shards of those that were there before
+    protections a TOML file that says how operators are protected (see ``backup.written``), such as a plan writes; what
+                the graph names itself then counts no more
 
     A graph that was cut into jobs is started by ``run_jobs``.
     """
+    graph = graph if protections is None else read_protections(Path(protections)).applied(graph)
     if graph.jobs:
         raise GraphError(
             f"Graph {graph.name!r} has jobs {', '.join(job.name for job in graph.jobs)}, each of which runs by itself: "
@@ -92,6 +97,7 @@ def run_jobs(
     observe_logs: LogObserver = unobserved,
     watch: bool | int = False,
     metrics: bool | int = False,
+    protections: str | Path | None = None,
 ) -> JobsRun:
     """Start a graph that was cut into jobs, each as a query of its own, and return at once.
 
@@ -106,7 +112,7 @@ def run_jobs(
     place = Path(directory) if directory is not None else None
     with _watched(place, watch=watch, metrics=metrics) as page:
         return JobsRun(
-            graph,
+            graph if protections is None else read_protections(Path(protections)).applied(graph),
             spark or session(),
             backups=absolute(str(backups)) if backups is not None else None,
             state=Path(state) if state is not None else None,

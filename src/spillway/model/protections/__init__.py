@@ -11,6 +11,7 @@ from spillway.model.protections.upstream_backup import KeptItems
 from spillway.model.protections.rewinding import RewindingJobs
 from spillway.model.protections.high_availability import HighAvailabilityGroups
 from spillway.model.protections.replication import FullReplication
+from spillway.model.protections.mixture import Mixture
 # isort: on
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "FullReplication",
     "HighAvailabilityGroups",
     "KeptItems",
+    "Mixture",
     "NoProtection",
     "RewindingJobs",
     "Technique",

@@ -10,12 +10,14 @@ finds a checkpoint half of an interval old on average, and that is the age of al
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from spillway.errors import ModelError
 from spillway.graph.protections import Checkpoint
 from spillway.model.flow import Flow
 from spillway.model.layout import Layout, Restart, plain
 from spillway.model.protections.technique import Around, Technique, technique_of
+from spillway.model.terms import Circumstances, Cost, Measured, Terms, proposes, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +56,20 @@ def checkpoint(protection: Checkpoint, around: Around) -> Technique:
     if protection.every_tuples:
         return CheckpointState(age_tuples=protection.every_tuples / 2)
     return CheckpointState(age_s=protection.every_s / 2)
+
+
+@terms_of.register(Checkpoint)
+def terms(protection: Checkpoint, of: Measured, around: Circumstances) -> Terms:
+    every_s = max(protection.every_s or protection.every_tuples / max(of.tuples_per_s, 1e-9), around.batch_s)
+    written = of.written_bytes_per_s(every_s)
+    cost = Cost(
+        cores=around.writing(bytes_per_s=written, files_per_s=1 / every_s),
+        memory_bytes=of.state_bytes,  # the copy that changes are told by
+        written_bytes_per_s=written,
+    )
+    return Terms(cost=cost, effect=around.restarted(stale_s=every_s))
+
+
+@proposes
+def settings(of: Measured) -> tuple[Checkpoint, ...]:
+    return tuple(Checkpoint(every=timedelta(seconds=each)) for each in (2, 10, 60)) if of.stateful else ()

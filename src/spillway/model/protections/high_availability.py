@@ -30,6 +30,7 @@ from spillway.model.flow import Flow
 from spillway.model.keeping import feeding_groups, opens
 from spillway.model.layout import EXACT, SCRATCH, WHOLE, Layout, Restart
 from spillway.model.protections.technique import Around, Technique, technique_of
+from spillway.model.terms import Circumstances, Cost, Effect, Measured, Terms, proposes, terms_of
 from spillway.model.zero_or_one import both, negated
 from spillway.san.distributions import Deterministic
 from spillway.san.expressions import Number, expression, total
@@ -141,3 +142,20 @@ def groups(protection: Group, around: Around) -> Technique:
 
 def _active(group: int, replica: int) -> str:
     return f"group{group}[{replica}].active"
+
+
+@terms_of.register(Group)
+def terms(protection: Group, of: Measured, around: Circumstances) -> Terms:
+    """Of an operator that is a job by itself: each further replica is a process that does all of its work."""
+    failover_s = protection.detection.total_seconds() + around.takeover_s
+    more = protection.replicas - 1
+    log = 0.0 if protection.free_running else of.bytes_per_s * failover_s
+    cost = Cost(cores=more * of.cores, memory_bytes=more * (of.state_bytes + around.process_bytes) + log)
+    if protection.free_running:
+        return Terms(cost=cost, effect=Effect(lost_s=failover_s, back_s=failover_s))
+    return Terms(cost=cost, effect=Effect(back_s=of.caught_up_s(down_s=failover_s, again_s=0.0)))
+
+
+@proposes
+def settings(of: Measured) -> tuple[Group, ...]:
+    return (Group(failover="free running", restart="nothing"), Group(restart="peer"))

@@ -13,6 +13,7 @@ from spillway.graph.protections import Nothing
 from spillway.model.flow import Flow
 from spillway.model.layout import Layout, plain
 from spillway.model.protections.technique import Around, Technique, technique_of
+from spillway.model.terms import Circumstances, Cost, Measured, Terms, proposes, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +31,13 @@ class NoProtection(Technique):
 @technique_of.register(Nothing)
 def no_protection(protection: Nothing, around: Around) -> Technique:
     return NoProtection()
+
+
+@terms_of.register(Nothing)
+def terms(protection: Nothing, of: Measured, around: Circumstances) -> Terms:
+    return Terms(cost=Cost(), effect=around.restarted(forgets=of.stateful))
+
+
+@proposes
+def settings(of: Measured) -> tuple[Nothing, ...]:
+    return (Nothing(),)

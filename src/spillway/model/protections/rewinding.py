@@ -21,6 +21,7 @@ from spillway.graph.protections import Coordinated, JobProtection, Uncoordinated
 from spillway.model.flow import Flow
 from spillway.model.layout import Layout, Redo, exact
 from spillway.model.protections.technique import Around, Technique, technique_of
+from spillway.model.terms import Circumstances, Cost, Effect, Measured, Terms, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +87,28 @@ def rewinding_jobs(protection: JobProtection, around: Around) -> Technique:
         batch_s=around.batch_s,
         catch_up=around.catch_up,
     )
+
+
+@terms_of.register(Coordinated)
+@terms_of.register(Uncoordinated)
+def terms(protection: JobProtection, of: Measured, around: Circumstances) -> Terms:
+    """Of an operator that is a job by itself: its senders keep in memory what it has not acknowledged.
+
+    No settings are proposed: either all jobs of a graph go back as a whole or none (``graph.jobs``), so no operator
+    can have this while others have something else.
+    """
+    if protection.batches is not None:
+        asked_s = protection.batches * around.batch_s
+    else:
+        asked_s = protection.every_s or protection.every_tuples / max(of.tuples_per_s, 1e-9)
+    every_s = max(asked_s, around.batch_s)
+    # A coordinated checkpoint counts a batch later; an uncoordinated one takes along what nobody has acknowledged yet.
+    kept_s = every_s + around.batch_s
+    tail = of.bytes_per_s * around.batch_s / every_s if isinstance(protection, Uncoordinated) else 0.0
+    written = of.written_bytes_per_s(every_s) + tail
+    cost = Cost(
+        cores=around.writing(bytes_per_s=written, files_per_s=2 / every_s),  # the state, and the note that it counts
+        memory_bytes=of.state_bytes + of.bytes_per_s * (around.restart_s + kept_s),
+        written_bytes_per_s=written,
+    )
+    return Terms(cost=cost, effect=Effect(back_s=of.caught_up_s(down_s=around.restart_s, again_s=kept_s)))

@@ -15,6 +15,7 @@ from spillway.graph.protections import UpstreamBackup
 from spillway.model.flow import Flow
 from spillway.model.layout import Layout, Redo, exact
 from spillway.model.protections.technique import Around, Technique, technique_of
+from spillway.model.terms import Circumstances, Cost, Effect, Measured, Terms, proposes, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +45,22 @@ class KeptItems(Technique):
 @technique_of.register(UpstreamBackup)
 def kept_items(protection: UpstreamBackup, around: Around) -> Technique:
     return KeptItems(every_tuples=protection.every, catch_up=around.catch_up)
+
+
+@terms_of.register(UpstreamBackup)
+def terms(protection: UpstreamBackup, of: Measured, around: Circumstances) -> Terms:
+    every_s = max(protection.every / max(of.tuples_per_s, 1e-9), around.batch_s)
+    written = of.written_bytes_per_s(every_s) + of.bytes_per_s
+    per_s = around.writing(bytes_per_s=written, files_per_s=1 / every_s + 1 / around.batch_s)
+    cost = Cost(
+        cores=per_s,
+        memory_bytes=of.state_bytes + of.bytes_per_s * (around.restart_s + around.batch_s),
+        written_bytes_per_s=written,
+        latency_s=around.write_s + around.batch_s * around.write_core_s_per_byte * of.bytes_per_s,
+    )
+    return Terms(cost=cost, effect=Effect(back_s=of.caught_up_s(down_s=around.restart_s, again_s=every_s)))
+
+
+@proposes
+def settings(of: Measured) -> tuple[UpstreamBackup, ...]:
+    return (UpstreamBackup(every=max(1, round(10 * of.tuples_per_s))),) if of.stateful else ()

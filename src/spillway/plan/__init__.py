@@ -1,0 +1,1 @@
+"""What to choose: the cheapest protection that keeps the answer good enough."""

@@ -1,0 +1,309 @@
+"""From wishes to a plan: options from terms and evidence, the search, and the reasons in plain words.
+
+**Quality** of a fault is one less the mean squared relative error of the output's sections in the time after it, that
+is 1 - Ilq / n over n sections (seed 000, 5.2, has Ilq). A section that is missing or doubled counts as one, one that is
+a tenth off as a hundredth. So an operator that is down leaves 1 - down / time, if all is right again when it is back.
+
+What a protection leaves is measured with outages of the very length that its terms name, and with the loss of all
+state where it is lost. Where both come together their Ilq are added up.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from spillway.backup.written import Written, WrittenJob
+from spillway.errors import ModelError, RunError
+from spillway.graph.protections import JobProtection, Nothing
+from spillway.graph.replicas import Group
+from spillway.graph.spelling import Spelling
+from spillway.inject.placement import depends
+from spillway.model.terms import Circumstances, Effect, Measured, Terms, proposals, terms_of
+from spillway.plan.evidence import Evidence, Impact, Impacts
+from spillway.plan.prices import Prices
+from spillway.plan.problem import EVEN, Choices, Chosen, Option, Problem, Together, Wishes
+from spillway.plan.search import Point, cheapest, frontier, in_the_way
+
+WINDOW_S = 600.0
+RESTART_S = 16.0  # the longest outage that seed 000 tries
+CRASH_RATE = 1.85e-4  # every 90 minutes, the least of seed 001 (5.6.4)
+TAKEOVER_S = 1.0  # with a second until it is noticed the failover of seed 000, figure 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is wanted, what can fail, and what things are worth."""
+
+    wishes: Wishes
+    restart_s: float = RESTART_S
+    takeover_s: float = TAKEOVER_S
+    batch_s: float = 1.0
+    window_s: float = WINDOW_S
+    crash_rate: float = CRASH_RATE  # of every operator, in a second, for what the model says
+    rates: Mapping[str, float] = field(default_factory=dict)  # faults of an operator, where they are not as many as 1
+    together: tuple[tuple[str, ...], ...] = ()  # operators of a host, which also fail as one, as often as one does
+    prices: Prices = field(default_factory=Prices)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.window_s < math.inf:
+            raise ModelError(f"Asked: quality is told over some time, above 0 s; got {self.window_s!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighed:
+    """All options of a graph with what they cost and leave."""
+
+    asked: Asked
+    problem: Problem
+    terms: Mapping[tuple[str, str], Terms]  # by operator and option
+    measured: Mapping[str, Measured]
+    left: "Left"
+    assumed: tuple[str, ...]
+
+    def options(self, plan: Chosen) -> dict[str, Option]:
+        return dict(zip((each.operator for each in self.problem.operators), self.problem.chosen(plan), strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The cheapest plan that is as wished, and what is around it."""
+
+    chosen: Chosen
+    frontier: tuple[Point, ...]
+    cheaper: Point | None
+    dearer: Point | None
+    losing_nothing: float | None  # what the cheapest plan costs that leaves no trace of any fault
+    everything: float  # what it costs to give every operator the best there is
+
+
+def weigh(evidence: Evidence, asked: Asked) -> Weighed:
+    """The options of every operator, from their terms; what is missing of the evidence is measured."""
+    known = set(evidence.checked.operators)
+    for name in (*asked.rates, *(name for group in asked.together for name in group)):
+        if name not in known:
+            raise RunError(
+                f"Graph {evidence.graph.name!r} has no operator {name!r}; it has {', '.join(sorted(known))}."
+            )
+    costs = evidence.costs
+    around = Circumstances(
+        restart_s=asked.restart_s, takeover_s=asked.takeover_s, batch_s=asked.batch_s, **asdict(costs)
+    )
+    measured = evidence.measured(batch_s=asked.batch_s)
+    declared = {name: proposals(of) for name, of in measured.items()}
+    terms = {
+        (name, described(protection)): terms_of(protection, measured[name], around)
+        for name, protections in declared.items()
+        for protection in protections
+    }
+    outages = evidence.outages(found.effect.lost_s for found in terms.values() if found.effect.lost_s)
+    losses = evidence.losses_of_state() if any(found.effect.forgets for found in terms.values()) else {}
+    left = Left(evidence, outages, losses, asked.window_s)
+    watched = _upstream_of(evidence, asked.wishes.lossless)
+    operators = tuple(
+        Choices(
+            operator=name,
+            rate=asked.rates.get(name, 1.0),
+            watched=name in watched,
+            options=tuple(
+                _option(name, protection, terms[name, described(protection)], left, asked.prices)
+                for protection in declared[name]
+            ),
+        )
+        for name in evidence.checked.order
+    )
+    together = tuple(Together(name="+".join(group), operators=group, rate=1.0) for group in asked.together)
+    return Weighed(
+        asked=asked,
+        problem=Problem(operators=operators, together=together),
+        terms=terms,
+        measured=measured,
+        left=left,
+        assumed=(*_assumed(asked), *left.assumed),
+    )
+
+
+def _option(operator: str, protection: Any, terms: Terms, left: "Left", prices: Prices) -> Option:
+    return Option(
+        name=described(protection),
+        cost=prices.of(terms.cost),
+        impairments=left.of(operator, terms.effect),
+        written_bytes_per_s=terms.cost.written_bytes_per_s,
+        back_s=terms.effect.back_s,
+        lossless=terms.effect.lossless,
+        protection=protection,
+    )
+
+
+def choose(weighed: Weighed) -> Plan:
+    """The cheapest plan as wished, or an error that says which wish stands in the way."""
+    problem, wishes = weighed.problem, weighed.asked.wishes
+    chosen = cheapest(problem, wishes)
+    if chosen is None:
+        raise RunError(_no_plan(problem, wishes))
+    points = frontier(problem, wishes)
+    cost, quality = problem.cost(chosen), problem.quality(chosen, wishes.percentile)
+    cheaper = [point for point in points if point.cost < cost - EVEN]
+    dearer = [point for point in points if point.cost > cost + EVEN and point.quality > quality + EVEN]
+    # Of plans that cost the same the one on the frontier leaves the better quality.
+    same = [point for point in points if abs(point.cost - cost) <= EVEN]
+    if same and problem.meets(same[0].plan, wishes):
+        chosen = same[0].plan
+    nothing_lost = cheapest(problem, replace(wishes, quality=1.0, percentile=1.0))
+    return Plan(
+        chosen=chosen,
+        frontier=points,
+        cheaper=cheaper[-1] if cheaper else None,
+        dearer=dearer[0] if dearer else None,
+        losing_nothing=None if nothing_lost is None else problem.cost(nothing_lost),
+        everything=sum(_best(choices).cost for choices in problem.operators),
+    )
+
+
+def _best(choices: Choices) -> Option:
+    """The option that leaves least of a fault and, of those, is back first: a replica, mostly."""
+    return min(choices.options, key=lambda option: (max(option.impairments), option.back_s, option.cost))
+
+
+def candidates(plan: Plan) -> dict[str, Chosen]:
+    """The plan and its neighbours, by what they are, cheapest first."""
+    cheaper = {} if plan.cheaper is None else {"cheaper": plan.cheaper.plan}
+    dearer = {} if plan.dearer is None else {"dearer": plan.dearer.plan}
+    return {**cheaper, "chosen": plan.chosen, **dearer}
+
+
+def described(protection: Any) -> str:
+    """A protection in words, with all of its settings."""
+    found: str = protection.describe()
+    return found
+
+
+def spelled(protection: Any) -> str:
+    """A protection as it is written on a command line."""
+    spelling = type(protection).spelling
+    assert isinstance(spelling, Spelling), protection
+    return spelling.write(protection)
+
+
+def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
+    """A plan as a file of protections: every operator a job by itself, which comes back as its protection has it.
+
+    Streams to one whose protection keeps nothing of them are dropped while it is down, as was assumed. Operators in a
+    group keep no backups: what one replica lost the other one has.
+    """
+    checked, jobs, own = evidence.checked, [], {}
+    for name, option in weighed.options(plan).items():
+        effect = weighed.terms[name, option.name].effect
+        protect = option.protection
+        if isinstance(protect, Group) and checked.operators[name].stateful:
+            own[name] = Nothing()
+        senders = [edge.stream for edge in checked.into(name) if edge.stream.node in checked.operators]
+        drops = () if effect.lossless or isinstance(protect, Group) else tuple(dict.fromkeys(map(str, senders)))
+        of_job = isinstance(protect, Group | JobProtection)
+        jobs.append(WrittenJob(name=name, operators=(name,), protect=protect if of_job else None, drops=drops))
+        if not of_job and checked.operators[name].stateful:
+            own[name] = protect
+    found = Written(graph=evidence.graph.name, operators=own, jobs=tuple(jobs))
+    found.applied(evidence.graph).checked()  # a plan that may not run is refused here, and not by whoever runs it
+    return found
+
+
+class Left:
+    """What is left of every fault that was tried, under an effect."""
+
+    def __init__(self, evidence: Evidence, outages: Impacts, losses: Impacts, window_s: float) -> None:
+        self._evidence = evidence
+        self._outages = outages
+        self._losses = losses
+        self._window_s = window_s
+        campaign = evidence.campaign
+        self._samples = len(campaign.offsets) * campaign.repetitions
+        self._sections = max(window_s * evidence.rate[1] / campaign.section_tuples, 1.0)
+        self._unknown: set[str] = set()
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        return tuple(
+            f"What it does to lose all that {name} keeps cannot be tried, since it is not kept by key: it is taken to "
+            f"ruin the answer."
+            for name in sorted(self._unknown)
+        )
+
+    def of(self, operator: str, effect: Effect) -> tuple[float, ...]:
+        return tuple(impact.ilq / self._sections for impact in self.impacts(operator, effect))
+
+    def wrong_s(self, operator: str, effect: Effect) -> float:
+        """For how long the output is wrong at worst."""
+        return max(impact.wrong_s for impact in self.impacts(operator, effect))
+
+    def impacts(self, operator: str, effect: Effect) -> tuple[Impact, ...]:
+        nothing = (Impact(ilq=0.0, wrong_s=0.0),) * self._samples
+        if operator not in self._evidence.reaching:
+            return nothing
+        lost = self._outages[self._evidence.stand_ins[operator], effect.lost_s] if effect.lost_s else nothing
+        forgot = self._forgotten(operator) if effect.forgets else nothing
+        return tuple(
+            Impact(ilq=one.ilq + other.ilq, wrong_s=max(one.wrong_s, other.wrong_s))
+            for one, other in zip(lost, forgot, strict=True)
+        )
+
+    def _forgotten(self, operator: str) -> tuple[Impact, ...]:
+        if self._evidence.can_forget(operator):
+            return self._losses[operator, 1.0]
+        self._unknown.add(operator)
+        return (Impact(ilq=self._sections, wrong_s=self._window_s),) * self._samples
+
+
+def _upstream_of(evidence: Evidence, sink: str | None) -> frozenset[str]:
+    if sink is None:
+        return frozenset()
+    if sink not in evidence.checked.exits:
+        raise RunError(
+            f"Graph {evidence.graph.name!r} has no sink {sink!r} that could lose nothing; it has "
+            f"{', '.join(evidence.checked.exits)}."
+        )
+    return depends(evidence.checked, sink)
+
+
+def _no_plan(problem: Problem, wishes: Wishes) -> str:
+    told = wishes.said()
+    ways = in_the_way(problem, wishes)
+    asked = "; ".join(told.values())
+    if len(told) == 1:
+        (name,) = told
+        return f"No plan gives {asked}{_most(problem, wishes, name)}."
+    if not ways:
+        return f"No plan gives all of this: {asked}. Giving up any one of these is not enough."
+    which = " or of ".join(f"'{told[name]}'{_most(problem, wishes, name)}" for name in ways)
+    return f"No plan gives all of this: {asked}. It takes less of {which}."
+
+
+def _most(problem: Problem, wishes: Wishes, name: str) -> str:
+    """How much of a wish can be had, the others as they are."""
+    best: Iterable[Point] = ()
+    if name == "quality":
+        best = frontier(problem, replace(wishes, quality=None))[-1:]
+        return "".join(f" (at most {point.quality:.4f})" for point in best)
+    if name == "back_within_s":
+        within = sorted({option.back_s for choices in problem.operators for option in choices.options})
+        possible = [each for each in within if cheapest(problem, replace(wishes, back_within_s=each)) is not None]
+        return f" ({possible[0]:.3g} s at the soonest)" if possible else ""
+    return ""
+
+
+def _assumed(asked: Asked) -> Sequence[str]:
+    together = [f"{', '.join(group)} also fail as one, as often as one of them." for group in asked.together]
+    return (
+        f"A restart takes {asked.restart_s:g} s; a replica speaks {asked.takeover_s:g} s after a failure was noticed.",
+        "Every operator fails alone, as in a job of its own, and all of them "
+        + ("equally often" if not asked.rates else "as often as was said")
+        + ". What is sent to one that is down is lost, unless its protection keeps it.",
+        *together,
+        "What an outage and the loss of state do was tried apart, and added up.",
+        f"For the model every operator crashes {asked.crash_rate * 3600:.3g} times an hour, and state that was upset "
+        "settles as the aggregate of seed 001 does.",
+        "A checkpoint is as old as it may be when its operator fails; tuples it lacks count as lost.",
+        "A replica that takes over misses as much as an outage of that length at its input would.",
+        f"A gigabyte of memory is worth {asked.prices.memory_gb:g} cores, and a megabyte written in a second "
+        f"{asked.prices.written_mb_per_s:g}.",
+    )
