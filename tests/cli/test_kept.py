@@ -13,7 +13,7 @@ import pytest
 
 from spillway.cli import clean, doctor, kept
 from spillway.cli.main import main
-from spillway.report.figures import size
+from spillway.records.figures import size
 from spillway.state import folders
 from spillway.state.folders import claim, found_folders, kept_memory, look_at, make_temporary, release
 

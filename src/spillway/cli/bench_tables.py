@@ -7,8 +7,8 @@ from typing import Any
 
 from spillway.benches.figures import Comparison
 from spillway.cli.output import Told, rate
+from spillway.records.figures import size
 from spillway.records.times import Work
-from spillway.report.figures import size
 
 
 def told(bench: str, summary: dict[str, Any]) -> Iterator[Told | str]:

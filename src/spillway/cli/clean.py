@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from spillway.cli.output import PEOPLE, print_json
-from spillway.report.figures import size
+from spillway.records.figures import size
 from spillway.state.folders import StateFolder, default_root, found_checkpoints, found_folders
 
 

@@ -13,7 +13,7 @@ from spillway.cli.numbers import seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate
 from spillway.cli.tables import fitted
 from spillway.graph import Approximate
-from spillway.report.figures import size
+from spillway.records.figures import size
 from spillway.spark import session
 
 DEMONSTRATION = Demonstration()

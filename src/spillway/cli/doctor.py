@@ -13,7 +13,7 @@ from rich.padding import Padding
 
 from spillway.cli.kept import amount, offer
 from spillway.cli.output import PEOPLE, print_json
-from spillway.report.figures import size
+from spillway.records.figures import size
 from spillway.spark.java import java_found
 from spillway.spark.settings import FOR_SPEED, missing_settings
 from spillway.state.folders import default_root, kept_memory

@@ -9,8 +9,8 @@ from spillway.cli.output import print_json, print_table, say
 from spillway.errors import InputError
 from spillway.records.advising import advised
 from spillway.records.explaining import MEANINGS, NOTHING_YET, Explanation, explained, headline
+from spillway.records.figures import size
 from spillway.records.spark_reports import read_reports
-from spillway.report.figures import size
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ from spillway.cli.output import PEOPLE, print_json, print_table, rate
 from spillway.cli.triggers import add_trigger
 from spillway.errors import GraphError, RunError
 from spillway.graph import Graph, Parquet
-from spillway.report.figures import size
+from spillway.records.figures import size
 from spillway.spark import JobsRun, run_jobs, session
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spillway.report.figures import size
+from spillway.records.figures import size
 from spillway.state.folders import Kept, default_root, kept_memory, look_at
 
 

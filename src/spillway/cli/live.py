@@ -9,10 +9,10 @@ from rich.live import Live
 
 from spillway.cli.output import PROGRESS, rate
 from spillway.cli.tables import fitted
+from spillway.records.figures import size
 from spillway.records.placing import Moved, Waited
 from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummary
-from spillway.report.figures import size
 from spillway.spark import Run
 
 _REFRESH_S = 0.5

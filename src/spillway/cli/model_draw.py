@@ -10,7 +10,7 @@ from spillway.model.faults import Faults
 from spillway.model.protections import NoProtection
 from spillway.model.stream_net import build
 from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, REPLICATION, bargain
-from spillway.report.figures import size
+from spillway.records.figures import size
 from spillway.san.drawing import draw
 
 MEANING = "the net of Bargain Discovery under a protection, or of one of its operators, as SVG"

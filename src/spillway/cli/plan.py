@@ -36,8 +36,8 @@ from spillway.plan.problem import Wishes
 from spillway.plan.proof import prove
 from spillway.plan.reasons import rows_of
 from spillway.records.campaign import read_manifest
+from spillway.records.figures import size
 from spillway.records.plan import PlanRows
-from spillway.report.figures import size
 from spillway.report.plan_page import plan_page
 
 REPETITIONS = 2  # of each fault: orders of arrival make far less of a difference than places

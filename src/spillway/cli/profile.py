@@ -11,7 +11,7 @@ from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
 from spillway.graph import Discard, Graph
 from spillway.model.measuring import measure_profile
 from spillway.model.profile import FORMAT, Profile
-from spillway.report.figures import size
+from spillway.records.figures import size
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from spillway.errors import RunError
 from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, find_token
 from spillway.receiver.listening import listen
 from spillway.receiver.options import TOKEN_VARIABLE
-from spillway.report.figures import size
+from spillway.records.figures import size
 
 _STATUS_EVERY_S = 5.0
 

@@ -8,9 +8,9 @@ from spillway.cli.output import PEOPLE, print_json
 from spillway.errors import RunError
 from spillway.files.durable import write_whole
 from spillway.records.campaign import read_manifest
+from spillway.records.figures import size
 from spillway.records.placing import hosts_json
 from spillway.records.reading import read_moves, read_progress, read_waits
-from spillway.report.figures import size
 from spillway.report.pages import report_page
 
 

@@ -35,8 +35,8 @@ from spillway.inject.models import FORMS as FAULTS
 from spillway.inject.models import parse_fault
 from spillway.inject.rewriting import with_fault
 from spillway.operators.promises import promises
+from spillway.records.figures import size
 from spillway.records.placing import hosts_json, summarise_hosts
-from spillway.report.figures import size
 from spillway.spark import Run, run, session
 from spillway.state.folders import default_root, kept_memory, look_at
 

@@ -9,10 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from spillway.graph.boxes import Arrow, Box, draw_graph
 from spillway.records.campaign_rows import GraphNode
 from spillway.records.plan import OperatorRow, PlanRecords, PlanRows
 from spillway.report.charts import Mark, Series, line_chart
-from spillway.report.drawing import Arrow, Box, draw_graph
 from spillway.report.page import Cell, Section, Value, page, table
 
 _WISHES = {
