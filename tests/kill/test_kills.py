@@ -80,7 +80,7 @@ def test_driver_killed_and_memory_wiped_loses_what_was_promised_and_no_record(tm
         if step == "written":
             assert recorded(tmp_path) == every_shard(batches=batch + 1)
             said = words(report_page(tmp_path / "run"))
-            assert f"{batch + 1} batches; ended without saying so: its process is gone." in said
+            assert f"{batch + 1} batches. Started" in said and "Its process is gone without a word." in said
     finish(start(tmp_path, both), killed=False)
     assert in_order(output(tmp_path, "exact")) == in_order(ideal(tmp_path))
     truth = Counter(word for piece in range(BATCHES * PIECES) for word in make_words(piece)["word"].to_pylist())
