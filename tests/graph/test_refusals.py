@@ -298,7 +298,7 @@ DRAWN: dict[str, tuple[Callable[[Graph], object], str]] = {
     ),
     "a style that does not exist": (
         lambda g: g.draw(style="dot"),
-        "draw: style must be one of text, mermaid; got 'dot'.",
+        "draw: style must be one of text, mermaid, svg; got 'dot'.",
     ),
 }
 
