@@ -150,5 +150,5 @@ def test_names_cannot_leave_their_place(tmp_path: Path) -> None:
 
 def test_a_kind_without_a_report_is_named(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": 1, "kind": "bake-off"}')
-    with pytest.raises(RunError, match="holds a 'bake-off'; there are reports of a run, a campaign, a model, a plan and"):
+    with pytest.raises(RunError, match="holds a 'bake-off'; there are reports of a run, a campaign, a model,"):
         report_page(tmp_path)
