@@ -9,6 +9,7 @@ FOLDER holds everything that outlives the process: Spark's checkpoint, state, ba
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,14 +87,15 @@ class KillAt:
             return
         if self.target == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
-        for pid in (self.driver_pid, jvm_of(self.driver_pid)):
-            os.kill(pid, signal.SIGKILL)
+        kill_driver(self.driver_pid)
 
 
-def jvm_of(driver_pid: int) -> int:
-    """The JVM a driver started: its child that is called java."""
+def kill_driver(driver_pid: int) -> None:
+    """Kill a driver and the Java that it has started by now, or the shell that is about to become it."""
     children = Path(f"/proc/{driver_pid}/task/{driver_pid}/children").read_text().split()
-    return next(int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "java")
+    for pid in (driver_pid, *map(int, children)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def main() -> None:

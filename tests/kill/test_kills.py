@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 from tests.conftest import in_order
-from tests.kill.driver import BATCHES, PIECES, SHARDS, THETA, TIMED, build, jvm_of, make_words
+from tests.kill.driver import BATCHES, PIECES, SHARDS, THETA, TIMED, build, kill_driver, make_words
 from tests.report.test_campaign_page import words
 
 import spillway as sw
@@ -124,9 +124,7 @@ def test_driver_killed_at_random_moments_loses_nothing(tmp_path: Path, seed: int
         try:
             process.wait(timeout=moments.uniform(5, 14))
         except subprocess.TimeoutExpired:
-            java = jvm_of(process.pid)
-            process.kill()
-            subprocess.run(["kill", "-9", str(java)], check=False)
+            kill_driver(process.pid)
         process.communicate()
     finish(start(tmp_path, "approximate"), killed=False)
     assert in_order(output(tmp_path, "approximate")) == in_order(ideal(tmp_path)), f"seed {seed}"
