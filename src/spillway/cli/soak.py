@@ -23,11 +23,18 @@ def _jobs(options: argparse.Namespace) -> int:
 def _queries(options: argparse.Namespace) -> int:
     from spillway.cli import soak_queries  # here, because it loads Spark
 
-    return soak_queries.main(options)
+    return soak_queries.queries(options)
+
+
+def _streams(options: argparse.Namespace) -> int:
+    from spillway.cli import soak_queries  # here, because it loads Spark
+
+    return soak_queries.streams(options)
 
 
 _SUBJECTS = {
     "queries": _queries,
+    "streams": _streams,
     "protocols": soak_protocols.checkpoints,
     "failover": soak_protocols.failover,
     "jobs": _jobs,
@@ -42,7 +49,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="protocols: jobs joined by stream logs, against the rules of their checkpoints; failover: groups of "
         "replicas, against the rules of who is active; jobs: a graph of three, "
         "each with a driver that is killed, against what an undisturbed run puts out; queries: random aggregations "
-        "under sw.protect, against Spark's own answer; else graphs, against the promises of their protections",
+        "under sw.protect, against Spark's own answer; streams: the same from files, with watermarks, late rows, "
+        "restarts and lost memory; else graphs, against the promises of their protections",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others follow (default: 0)")
     parser.add_argument("--schedules", type=int, help="how many to run (default: as many as the minutes allow)")

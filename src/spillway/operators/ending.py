@@ -119,13 +119,15 @@ def ending(
         )
     if ends is not None:
         return Ending(column=ends, told_by=told_by)
-    check_forget_after(f"Operator {name!r}", forget_after)
-    if seen is None or forget_after is None:
+    if not isinstance(forget_after, timedelta) or forget_after < timedelta(0):
+        raise GraphError(f"Operator {name!r}: forget_after must be a timedelta of 0 or more; got {forget_after!r}.")
+    if seen is None:
         raise GraphError(f"Operator {name!r}: forget_after= wants seen=, the column with the time of each tuple.")
     return Ending(column=seen, told_by=told_by, after_us=forget_after // timedelta(microseconds=1))
 
 
 def check_forget_after(who: str, given: object) -> None:
+    """Refuse what forgets at once: only a watermark without delay means that, and says so itself."""
     if not isinstance(given, timedelta) or given <= timedelta(0):
         raise GraphError(f"{who}: forget_after must be a timedelta above 0; got {given!r}.")
 

@@ -109,7 +109,7 @@ def _duplicates(seed: int, random: np.random.Generator) -> RandomQuery:
 def _batches(
     random: np.random.Generator, sizes: list[int], numbers: Iterator[int], *, few: bool
 ) -> tuple[tuple[tuple[Any, ...], ...], ...]:
-    return tuple(tuple((*_row(random, few=few), next(numbers)) for _ in range(size)) for size in sizes)
+    return tuple(tuple((*random_row(random, few=few), next(numbers)) for _ in range(size)) for size in sizes)
 
 
 def _aggregation(seed: int, random: np.random.Generator) -> RandomQuery:
@@ -118,7 +118,7 @@ def _aggregation(seed: int, random: np.random.Generator) -> RandomQuery:
     windows = [key for key in keys if key.startswith("window")]
     keys = [key for key in keys if key not in windows[1:]]
     named = [f"{key} AS k{place}" for place, key in enumerate(keys)]
-    values = [_value(random) for _ in range(int(random.integers(0 if keys else 1, 7)))]
+    values = [random_value(random) for _ in range(int(random.integers(0 if keys else 1, 7)))]
     ordered = any(value.sql != value.plain for value in values)
     few = bool(random.random() < 0.5) or ordered
     sizes = [1] * 3 if ordered else [int(random.choice([0, 1, 5, 40])) for _ in range(int(random.integers(2, 4)))]
@@ -140,31 +140,31 @@ def _aggregation(seed: int, random: np.random.Generator) -> RandomQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class Value:
     """A column of the result, and the same in other words."""
 
     sql: str
     plain: str
 
 
-def _value(random: np.random.Generator) -> _Value:
-    """An aggregate, or an expression over some."""
+def random_value(random: np.random.Generator, *, ends: bool = True) -> Value:
+    """An aggregate, or an expression over some; without ``ends`` none that asks which row came first."""
     shape = random.random()
-    one, other = _aggregate(random), _aggregate(random)
+    one, other = _aggregate(random, ends=ends), _aggregate(random, ends=ends)
     if shape < 0.65:
         return one
     if shape < 0.75:
-        return _Value(f"coalesce({one.sql}, NULL)", f"coalesce({one.plain}, NULL)")
+        return Value(f"coalesce({one.sql}, NULL)", f"coalesce({one.plain}, NULL)")
     if shape < 0.85:
-        return _Value(f"struct({one.sql} AS a, {other.sql} AS b)", f"struct({one.plain} AS a, {other.plain} AS b)")
+        return Value(f"struct({one.sql} AS a, {other.sql} AS b)", f"struct({one.plain} AS a, {other.plain} AS b)")
     text = f"count({random.choice(_NUMBERS[:4])}) * 2 + count(*)"
-    return _Value(text, text)
+    return Value(text, text)
 
 
-def _aggregate(random: np.random.Generator) -> _Value:
+def _aggregate(random: np.random.Generator, *, ends: bool) -> Value:
     column, number = str(random.choice([*COLUMNS])), str(random.choice(_NUMBERS))
     conditions = [_condition(random)] if random.random() < 0.25 else []
-    if random.random() < 0.2:
+    if random.random() < 0.2 and ends:
         return _end(random, column, conditions)
     choices = [
         "count(*)",
@@ -181,16 +181,16 @@ def _aggregate(random: np.random.Generator) -> _Value:
         f"approx_count_distinct({column}, {random.choice([0.02, 0.1, 0.3])})",
     ]
     text = str(random.choice(choices)) + _filter(conditions)
-    return _Value(text, text)
+    return Value(text, text)
 
 
-def _end(random: np.random.Generator, column: str, conditions: list[str]) -> _Value:
+def _end(random: np.random.Generator, column: str, conditions: list[str]) -> Value:
     """The first or last value."""
     end, by = [("first", "min_by"), ("last", "max_by")][int(random.integers(2))]
     if random.random() < 0.5:
-        return _Value(f"{end}({column}){_filter(conditions)}", f"{by}({column}, {NUMBER}){_filter(conditions)}")
+        return Value(f"{end}({column}){_filter(conditions)}", f"{by}({column}, {NUMBER}){_filter(conditions)}")
     known = [*conditions, f"{column} IS NOT NULL"]
-    return _Value(f"{end}({column}, true){_filter(conditions)}", f"{by}({column}, {NUMBER}){_filter(known)}")
+    return Value(f"{end}({column}, true){_filter(conditions)}", f"{by}({column}, {NUMBER}){_filter(known)}")
 
 
 def _filter(conditions: list[str]) -> str:
@@ -201,7 +201,7 @@ def _condition(random: np.random.Generator) -> str:
     return str(random.choice(["flag", "whole > 0", "word IS NOT NULL", "number <> 1", "tiny % 2 = 0", "false"]))
 
 
-def _row(random: np.random.Generator, *, few: bool) -> tuple[Any, ...]:
+def random_row(random: np.random.Generator, *, few: bool) -> tuple[Any, ...]:
     """One row; with ``few`` different values groups are large."""
     return tuple(None if random.random() < _NULLS else _of(random, name, few=few) for name in COLUMNS)
 

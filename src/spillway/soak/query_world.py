@@ -9,6 +9,8 @@ import math
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -58,7 +60,7 @@ def compare(query: RandomQuery, spark: Any) -> Compared:
     if wanted is None or found is None:
         told = "" if wanted is found else f"Spark {'refused' if wanted is None else 'did not refuse'} it"
         return Compared(groups=groups, refused=True, difference=told)
-    told = "" if found == wanted else f"Spark has {_first(wanted, found)}, ours {_first(found, wanted)}"
+    told = "" if found == wanted else difference(spark=wanted, ours=found)
     return Compared(groups=groups, refused=False, difference=told)
 
 
@@ -101,23 +103,19 @@ class QueryTotals:
 
 
 class QueryWorld:
-    """A session for small queries; for the length of a ``with``. It is Spark's answer that counts, not its speed: no
-    query is compiled, which takes longer than running it."""
+    """A session for small queries; for the length of a ``with``."""
 
     def __init__(self, spark: Any | None = None) -> None:
         self._spark = spark
 
     def __enter__(self) -> Self:
         self._spark = self._spark or session()
-        self._before = {name: self._spark.conf.get(name, None) for name in _SETTINGS}
-        for name, value in _SETTINGS.items():
-            self._spark.conf.set(name, value)
+        self._small = set_for_small_queries(self._spark)
+        self._small.__enter__()
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        assert self._spark is not None
-        for name, value in self._before.items():
-            self._spark.conf.unset(name) if value is None else self._spark.conf.set(name, value)
+    def __exit__(self, *raised: Any) -> None:
+        self._small.__exit__(*raised)
 
     def live(self, query: RandomQuery) -> QueryVerdict:
         """Compare one query."""
@@ -125,6 +123,22 @@ class QueryWorld:
         compared = compare(query, self._spark)
         story = f"{compared.difference}\n{query.sql}" if compared.difference else ""
         return QueryVerdict(history=query, story=story, seconds=time.monotonic() - began_s, compared=compared)
+
+
+@contextmanager
+def set_for_small_queries(spark: Any) -> Iterator[None]:
+    """Settings for the length of a ``with``.
+
+    It is Spark's answer that counts, not its speed: no query is compiled, which takes longer than running it.
+    """
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
 class _Kept:
@@ -197,7 +211,7 @@ def _of_others(frame: Any, rows: Any) -> Any:
 def _rows(make: Any) -> Counter[Any] | None:
     """The rows of a DataFrame, each as often as it occurs; None if it was refused."""
     try:
-        return Counter(_plain(tuple(row)) for row in make().collect())
+        return Counter(plain(tuple(row)) for row in make().collect())
     except Exception as error:
         sparks = isinstance(error, InputError) or type(error).__module__.startswith(("pyspark", "py4j"))
         if sparks and any(word in str(error) for word in _TOO_LARGE):
@@ -205,15 +219,20 @@ def _rows(make: Any) -> Counter[Any] | None:
         raise
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value that can be compared with ``==``: NaN equals itself, and -0.0 is another zero only where it is a key."""
     if isinstance(value, tuple | list):
-        return tuple(map(_plain, value))
+        return tuple(map(plain, value))
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, bytearray):
         return bytes(value)
     return value
+
+
+def difference(*, spark: Counter[Any], ours: Counter[Any]) -> str:
+    """In words, of the first rows that differ."""
+    return f"Spark has {_first(spark, ours)}, ours {_first(ours, spark)}"
 
 
 def _first(some: Counter[Any], others: Counter[Any]) -> str:
