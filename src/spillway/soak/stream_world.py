@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,8 +30,8 @@ from spillway.state.folders import wipe
 _SCHEMA = pa.schema([(name, arrow_of(kind)) for name, kind in COLUMNS.items()])
 _DECLARED = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
-Batches = dict[int, Counter[Any]]
-"""What came of each batch that gave rows."""
+Batches = list[Counter[Any]]
+"""The rows of each batch that gave some. In update mode Spark counts batches without data that we do not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,44 +85,44 @@ class StreamWorld:
         began_s = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="spillway-soak-") as folder:
             place = Path(folder)
-            ours, sparks = _Sitting(stream, place / "ours"), _Sitting(stream, place / "sparks")
+            ours, sparks = _Query(stream, place / "ours"), _Query(stream, place / "sparks")
+            rows, told = 0, ""
             for files in stream.sittings:
                 _write(stream, place / "in", files)
                 frame = _asked(self._spark, stream, place / "in")
-                sparks.sit(frame.writeStream)
+                wanted = sparks.sit(frame.writeStream)
                 protected = protect(frame, shards=stream.shards, observe=ours.lose)
-                ours.sit(protected.writeStream.option("state", str(ours.memory)))
-        batches = sorted(ours.got.keys() | sparks.got.keys())
-        different = [batch for batch in batches if ours.of(batch) != sparks.of(batch)]
-        story = ""
-        if different:
-            told = difference(spark=sparks.of(different[0]), ours=ours.of(different[0]))
-            story = f"in batch {different[0]}: {told}\n{stream.sentence()}"
-        rows = sum(batch.total() for batch in sparks.got.values())
+                found = ours.sit(protected.writeStream.option("state", str(ours.memory)))
+                rows += sum(batch.total() for batch in wanted)
+                told = told or _first_difference(wanted, found)
         return StreamVerdict(
-            history=stream, story=story, seconds=time.monotonic() - began_s, rows=rows, lost=int(ours.lost)
+            history=stream,
+            story=f"{told}\n{stream.sentence()}" if told else "",
+            seconds=time.monotonic() - began_s,
+            rows=rows,
+            lost=int(ours.lost),
         )
 
 
-class _Sitting:
+class _Query:
     """A query that is started, runs to the end of its input, and is started again."""
 
     def __init__(self, stream: RandomStream, place: Path) -> None:
         self._stream, self._place = stream, place
         self.memory = place / "memory"
-        self.got: Batches = {}
+        self._got: dict[int, Counter[Any]] = {}
         self.lost = False
 
-    def of(self, batch: int) -> Counter[Any]:
-        return self.got.get(batch, Counter())
-
-    def sit(self, writer: Any) -> None:
+    def sit(self, writer: Any) -> Batches:
+        """What comes of the input that there is."""
+        self._got.clear()
         writer = writer.outputMode(self._stream.mode).option("checkpointLocation", str(self._place / "checkpoint"))
         query = writer.foreachBatch(self._take).trigger(availableNow=True).start()
         try:
             query.awaitTermination()
         finally:
             query.stop()
+        return [self._got[batch] for batch in sorted(self._got)]
 
     def lose(self, step: Step, operator: str, shard: int, batch: int) -> None:
         """Lose all memory, once, when the batch has been written."""
@@ -134,7 +135,15 @@ class _Sitting:
         hidden = {TIME} if self._stream.by and TIME not in self._stream.by else set()
         rows = Counter(plain(tuple(row)) for row in frame.drop(*hidden).collect())
         if rows:
-            self.got[batch] = rows
+            self._got[batch] = rows
+
+
+def _first_difference(wanted: Batches, found: Batches) -> str:
+    none: Counter[Any] = Counter()
+    for place, (spark, ours) in enumerate(zip_longest(wanted, found, fillvalue=none)):
+        if spark != ours:
+            return f"in batch {place} of those with rows: {difference(spark=spark, ours=ours)}"
+    return ""
 
 
 def _write(stream: RandomStream, folder: Path, count: int) -> None:
