@@ -69,6 +69,18 @@ def test_only_what_carries_the_mark_is_ended(start: Callable[[str], list[int]], 
 
 
 @pytest.mark.kill
+def test_what_is_just_becoming_another_program_carries_its_mark(mark: str) -> None:
+    environment = {**os.environ, guardian.VARIABLE: mark}
+    for _ in range(100):
+        process = subprocess.Popen(["cat"], env=environment, stdin=subprocess.PIPE)
+        try:
+            assert guardian.marked(mark) == [process.pid]
+        finally:
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.kill
 def test_what_is_held_goes_on_when_it_is_told(start: Callable[[str], list[int]], mark: str) -> None:
     pids = start(mark)
     guardian.hold(mark)

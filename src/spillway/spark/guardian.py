@@ -20,6 +20,7 @@ import select
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,7 @@ VARIABLE = "SPILLWAY_CLUSTER"
 _PROCESSES = Path("/proc")
 _ROUNDS_MAX = 100
 _ENDING_MS_MAX = 10_000
+_LOOKS_MAX, _LOOK_S = 20, 0.001
 
 
 def marked(mark: str) -> list[int]:
@@ -79,12 +81,23 @@ def go_on(mark: str, *, wanted: Callable[[int], bool] = lambda process: True) ->
 
 
 def _carries(process: int, mark: str) -> bool:
-    try:
-        environment = (_PROCESSES / str(process) / "environ").read_bytes()
-    except OSError:
-        return False  # it has ended, or is somebody else's
     begins = f"{VARIABLE}={mark}".encode()
-    return any(entry.startswith(begins) for entry in environment.split(b"\0"))
+    return any(entry.startswith(begins) for entry in _environment(process).split(b"\0"))
+
+
+def _environment(process: int) -> bytes:
+    """A process that is just becoming another program shows none for a moment, so where there is none we look again."""
+    place = _PROCESSES / str(process)
+    for _ in range(_LOOKS_MAX):
+        try:
+            found = (place / "environ").read_bytes()
+            os.readlink(place / "exe")  # which threads of the kernel do not have, nor has what is dead
+        except OSError:
+            return b""  # it has ended, or is somebody else's
+        if found:
+            return found
+        time.sleep(_LOOK_S)
+    return b""
 
 
 def _wait(descriptors: list[int]) -> None:
