@@ -74,7 +74,9 @@ def test_what_is_just_becoming_another_program_carries_its_mark(mark: str) -> No
     for _ in range(100):
         process = subprocess.Popen(["cat"], env=environment, stdin=subprocess.PIPE)
         try:
-            assert guardian.marked(mark) == [process.pid]
+            for descriptor in guardian.send([process.pid], signal.SIGKILL, mark=mark):
+                os.close(descriptor)
+            assert process.wait(timeout=60) == -signal.SIGKILL
         finally:
             process.kill()
             process.communicate()
