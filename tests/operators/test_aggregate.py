@@ -258,7 +258,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(GraphError, match="told_by="):
         Aggregate("rows", key=KEY, values=VALUES, ends="end")
     with pytest.raises(GraphError, match="forget_after must be"):
-        Aggregate("rows", key=KEY, values={}, forget_after=timedelta(0), seen="end", told_by=WATERMARK)
+        Aggregate("rows", key=KEY, values={}, forget_after=-MINUTE, seen="end", told_by=WATERMARK)
     with pytest.raises(GraphError, match="seen="):
         Aggregate("rows", key=KEY, values={}, forget_after=MINUTE, told_by=WATERMARK)
     given: Any = {"forget_after": MINUTE, "seen": "end", "told_by": WATERMARK}
