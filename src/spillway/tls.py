@@ -38,6 +38,15 @@ _WORDS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Contents:
+    """What is in the files, for libraries that want it in memory; it is shown to nobody."""
+
+    cert: bytes
+    key: bytes
+    ca: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
     """Encrypted connections: the files, in PEM, of a certificate and its key, and of the authorities to believe.
@@ -87,6 +96,40 @@ class TLS:
                 self._refuse(error, "clients")
             self._showing(context)
         return context
+
+    def check_peer(self, host: str = "") -> None:
+        """Refuse what hosts that hand memory to each other cannot use, here and now; ``host`` is this one's address."""
+        self._check_all()
+        server, client = self.server_context(), self.client_context()
+        client.check_hostname = bool(host)
+        try:
+            _shake_hands(server=server, client=client, host=host)
+        except ssl.SSLCertVerificationError as error:
+            why = error.verify_message.removesuffix(".")
+            raise SetupError(
+                f"TLS: hosts would not believe each other: the certificate in {self.cert}, by {self.ca}: {why}."
+            ) from None
+
+    def files(self) -> dict[str, Path]:
+        """The files that are named, by what they are."""
+        return {name: Path(file) for name in ("cert", "key", "ca") if (file := getattr(self, name)) is not None}
+
+    def contents(self) -> Contents:
+        """What is in all three files."""
+        self._check_all()
+        assert self.cert is not None and self.key is not None and self.ca is not None
+        return Contents(
+            cert=read_pem(self.cert, _CERTIFICATE, "certificate"),
+            key=read_pem(self.key, _KEY, "private key"),
+            ca=read_pem(self.ca, _CERTIFICATE, "certificate of an authority"),
+        )
+
+    def _check_all(self) -> None:
+        if self.cert is None or self.ca is None:
+            there = "ca" if self.cert is None else "cert and key"
+            raise SetupError(
+                f"TLS: hosts are servers and clients of each other, so they need cert, key and ca; got {there} alone."
+            )
 
     # -- one side of a connection -------------------------------------------------------------------------------------
 
@@ -174,10 +217,13 @@ def _check_authorities(context: ssl.SSLContext, file: str | Path) -> None:
         raise SetupError(f"TLS: the authorities in {file} have expired: ask for their new certificate.")
 
 
-def _shake_hands(*, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+def _shake_hands(*, server: ssl.SSLContext, client: ssl.SSLContext, host: str = "") -> None:
     """One handshake in memory; raises what a connection would."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = server.wrap_bio(to_server, to_client, server_side=True), client.wrap_bio(to_client, to_server)
+    ends = (
+        server.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server, server_hostname=host or None),
+    )
     for _ in range(_ROUNDS):
         for end in ends[::-1]:
             with suppress(ssl.SSLWantReadError):
