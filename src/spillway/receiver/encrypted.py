@@ -48,11 +48,6 @@ class UnencryptedError(Exception):
     """There is no TLS with the other side: it wants none, or ours is not to its liking, or its certificate to ours."""
 
 
-def is_handshake(data: bytes) -> bool:
-    """Whether somebody who begins with this wants TLS."""
-    return data.startswith(_HANDSHAKE)
-
-
 async def encrypted(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
@@ -67,7 +62,7 @@ async def encrypted(
     """
     async with asyncio.timeout(timeout_s):
         first = await reader.read(_READ_BYTES)
-        if not is_handshake(first):
+        if not first.startswith(_HANDSHAKE):
             writer.write(without)
             raise UnencryptedError
         conversation = Conversation(reader, writer, context)

@@ -9,7 +9,7 @@ from pyarrow import ipc
 
 from spillway.errors import InputError
 from spillway.receiver.actions import Acknowledge, Answer, Refuse, Rows, Welcome
-from spillway.receiver.encrypted import Incoming, Outgoing, is_handshake
+from spillway.receiver.encrypted import Incoming, Outgoing
 from spillway.receiver.rate import RateLimit
 from spillway.receiver.server import Receiver, expected_answer
 from spillway.receiver.wire import frames
@@ -42,13 +42,8 @@ async def serve_tcp(receiver: Receiver, reader: Incoming, writer: Outgoing) -> N
 
 async def _hello(receiver: Receiver, reader: Incoming) -> dict[str, Any]:
     async with asyncio.timeout(receiver.options.hello_timeout_s):
-        first = await reader.read(1)
-        if not first:
-            raise ConnectionResetError
-        if is_handshake(first):
-            raise InputError("It speaks no TLS: connect without, or start it with a certificate (--tls-cert).")
         try:
-            line = first if first == b"\n" else first + await reader.readuntil(b"\n")
+            line = await reader.readuntil(b"\n")
         except asyncio.LimitOverrunError:
             line = b""
     if not 0 < len(line) <= frames.HELLO_BYTES_MAX:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from spillway.errors import SetupError
 from spillway.tls import reason_of
 
+_RECORD_BYTES_MAX = 1 << 14
 _ALERT = b"\x15\x03"
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
@@ -47,14 +48,12 @@ def check_plain(received: bytes, address: str) -> None:
 
 def receive(connection: socket.socket, bytes_max: int) -> bytes | None:
     """What has come on a socket that does not wait; None if that is nothing that counts, empty at the end."""
+    # A record is taken whole: what was decrypted and left would not wake whoever waits for the socket.
+    assert bytes_max >= _RECORD_BYTES_MAX, bytes_max
     try:
-        data = connection.recv(bytes_max)
-        # What is decrypted already would not wake whoever waits for the socket.
-        while isinstance(connection, ssl.SSLSocket) and (left := connection.pending()):
-            data += connection.recv(left)
+        return connection.recv(bytes_max)
     except _NOT_NOW:
         return None
-    return data
 
 
 def send(connection: socket.socket, data: memoryview) -> int:
