@@ -31,7 +31,7 @@ LAYERS = (
     {"state", "graph"},
     {"records"},
     {"files"},
-    {"given", "errors", "clock", "seeds"},
+    {"given", "errors", "clock", "seeds", "tls"},
 )
 PLACE = {name: place for place, layer in enumerate(LAYERS) for name in layer}
 SPARK_LIBRARIES = {"pyspark", "py4j"}

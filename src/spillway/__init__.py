@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         session_settings,
         verify,
     )
+    from spillway.tls import TLS
 
 __version__ = "0.1.0"
 
@@ -79,6 +80,7 @@ __version__ = "0.1.0"
 logging.getLogger("spillway").addHandler(logging.NullHandler())
 
 __all__ = [
+    "TLS",
     "Added",
     "AddingUp",
     "Approximate",
@@ -171,6 +173,10 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("spillway.spark"), name)
     if name == "Sender":
         return import_module("spillway.receiver").Sender
+    if name == "TLS":
+        return import_module("spillway.tls").TLS
+    if name == "TLS":
+        return import_module("spillway.tls").TLS
     if name in ("inject", "model", "san", "score"):
         return import_module(f"spillway.{name}")
     raise AttributeError(f"module 'spillway' has no attribute {name!r}")

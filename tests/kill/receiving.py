@@ -16,6 +16,7 @@ from typing import Any
 
 from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, Sender
 from spillway.receiver.listening import listen
+from spillway.tls import TLS
 
 TOKEN = "a token for kills"
 SCHEMA = "id:int64"
@@ -39,17 +40,25 @@ def lasting_port() -> int:
     raise AssertionError("no port is free")
 
 
-def start_receiver(folder: Path, *, port: int, items: float, unacked: float, **bounds: int) -> tuple[BaseProcess, int]:
+def start_receiver(
+    folder: Path, *, port: int, items: float, unacked: float, tls: TLS | None = None, **bounds: int
+) -> tuple[BaseProcess, int]:
     """A receiver that runs until it is killed, and its port."""
     here, there = CONTEXT.Pipe()
-    process = start(_receive, str(folder), port, Bounds(items=items, unacked=unacked, **bounds), there)
+    process = start(_receive, str(folder), port, Bounds(items=items, unacked=unacked, **bounds), tls, there)
     there.close()
     return process, here.recv()
 
 
-def _receive(folder: str, port: int, bounds: Bounds, tell: Connection) -> None:
+def _receive(folder: str, port: int, bounds: Bounds, tls: TLS | None, tell: Connection) -> None:
     options = ReceiverOptions(
-        schema=ItemSchema.parse(SCHEMA), folder=Path(folder), token=TOKEN, bounds=bounds, port=port, http_port=None
+        schema=ItemSchema.parse(SCHEMA),
+        folder=Path(folder),
+        token=TOKEN,
+        bounds=bounds,
+        port=port,
+        http_port=None,
+        tls=tls,
     )
 
     async def run() -> None:

@@ -7,16 +7,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.certificates import Authority
 from tests.files.full_disk import files_no_larger_than
 from tests.receiver.test_server import read_all
 
-from spillway.cli import send
+from spillway.cli import receive, send
 from spillway.errors import InputError, SetupError
 from spillway.receiver import ItemReader
 from spillway.receiver.options import TOKEN_VARIABLE, find_token
@@ -38,7 +40,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    """A receiver that is stopped by SIGTERM in the end, and says so."""
+    with receiving(folder) as running:
+        yield running
+
+
+@contextmanager
+def receiving(folder: Path, *more: str) -> Iterator[str]:
+    """The address of a receiver that is stopped by SIGTERM in the end, and says so."""
     options = [
         "--json",
         "--schema",
@@ -49,6 +57,7 @@ def address(folder: Path) -> Iterator[str]:
         "0",
         "--http-port",
         "-1",
+        *more,
     ]
     process = subprocess.Popen([sys.executable, "-c", RECEIVE, *options], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -61,11 +70,11 @@ def address(folder: Path) -> Iterator[str]:
     assert json.loads(said[-1])["event"] == "stopped"
 
 
-def sent(file: str, address: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def sent(file: str, address: str, folder: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     send.add_options(parser)
-    options = parser.parse_args([file, "--to", address, "--token-file", str(folder / "token"), "--json"])
+    options = parser.parse_args([file, "--to", address, "--token-file", str(folder / "token"), "--json", *more])
     assert send.main(options) == 0
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     return result
@@ -97,6 +106,34 @@ def test_a_file_that_cannot_be_sent_is_named(
         sent(str(tmp_path / "i.parquet"), address, folder, capsys)
     with pytest.raises(InputError, match="cannot be read"):
         sent(str(tmp_path / "none"), address, folder, capsys)
+
+
+def test_items_are_sent_with_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path / "authority")
+    both, folder, file = authority.signs("both"), tmp_path / "items", tmp_path / "items.jsonl"
+    tls = ["--tls-cert", str(both.cert), "--tls-key", str(both.key), "--tls-ca", str(authority.cert)]
+    file.write_text('{"id":1}\n{"id":2}\n')
+    with receiving(folder, *tls) as address:
+        assert sent(str(file), address, folder, capsys, *tls)["taken"] == 2
+        with pytest.raises(SetupError, match="wants a certificate of ours"):
+            sent(str(file), address, folder, capsys, *tls[4:])
+        with pytest.raises(InputError, match="wants TLS: say whom to believe"):
+            sent(str(file), address, folder, capsys)
+    for name in folder.iterdir():
+        assert b"PRIVATE KEY" not in name.read_bytes()
+
+
+def test_a_receiver_that_cannot_show_its_certificate_does_not_begin(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    old, folder = authority.signs("old", days=0), tmp_path / "items"
+    parser = argparse.ArgumentParser()
+    receive.add_options(parser)
+    given = ["--schema", "id:int64", "--folder", str(folder), "--tls-cert", str(old.cert)]
+    with pytest.raises(SetupError, match="got cert and no key"):
+        receive.main(parser.parse_args(given))
+    with pytest.raises(SetupError, match=r"old\.pem has expired"):
+        receive.main(parser.parse_args([*given, "--tls-key", str(old.key)]))
+    assert not folder.exists()
 
 
 def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,27 @@ class Asked:
             settings.remove("spark.speculation")
         return ""
 
+    def hands_over(self, folder: str, tls: dict[str, str]) -> dict[str, Any]:
+        """Move the one shard of a graph to another host; what was handed over, or why the run was refused."""
+        graph = sw.Graph("handing", shards=1)
+        numbers = graph.source(
+            "numbers", sw.Generator(make=_numbers, schema=NUMBERS, pieces=100_000, pieces_per_batch=1)
+        )
+        count = sw.operators.Count("count", key="number", protect=sw.Nothing())
+        graph.sink("out", graph.add(count, numbers), sw.Discard())
+        trigger = {"processingTime": "0 seconds"}
+        try:
+            with sw.run(graph, self._spark, checkpoint=folder, trigger=trigger, tls=sw.TLS(**tls)) as run:
+                until_s = time.monotonic() + WAIT_S_MAX
+                while not (moved := [move for move in run.moves() if move.handed_over]) and not run.troubles():
+                    if run.batches == 1:
+                        here = run.owner("count", 0)
+                        run.move("count", 0, next(host for host in self.hosts(3) if host != here))
+                    assert time.monotonic() < until_s and not run.wait(0.02)
+                return {"bytes": [move.bytes for move in moved], "troubles": run.troubles()}
+        except RunError as error:
+            return {"refused": str(error)}
+
     def begin_jobs(self, folder: str) -> None:
         """Start three jobs that are saved together; the middle one waits in a batch until it may go on."""
         place = Path(folder)
@@ -224,7 +245,8 @@ def groups_graph(out: Path, *, grouped: bool = True) -> sw.Graph:
 
 
 def _numbers(piece: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"seq": range(10), "number": range(10)}, schema=NUMBERS)
+    seqs = range(10 * piece, 10 * piece + 10)
+    return pa.RecordBatch.from_pydict({"seq": seqs, "number": range(10)}, schema=NUMBERS)
 
 
 def located(stage: int) -> Any:

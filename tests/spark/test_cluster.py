@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.certificates import Authority
 from tests.spark.cluster_driver import Driver
 from tests.spark_archive import java_options
 from tests.waiting import waited_for
@@ -171,6 +172,21 @@ def test_a_host_with_a_replica_of_each_of_two_groups_is_lost(driver: Driver, clu
     ended = driver.ask("end_groups", folder=str(tmp_path))
     assert ended["same"], ended["told"]
     assert {name for name, host in owners.items() if host == lost} <= {*ended["moved"]}, "none of them lost anything"
+
+
+def test_memory_goes_from_host_to_host_with_tls(driver: Driver, tmp_path: Path) -> None:
+    driver.ask("hosts", count=3)
+    authority = Authority(tmp_path / "authority")
+    all_of_them = authority.signs("hosts", hosts=tuple(f"IP:{host}" for host in HOSTS))
+    but_one = authority.signs("but-one", hosts=(f"IP:{FIRST}", f"IP:{SECOND}"))
+    for name, shown in (("refused", but_one), ("handed", all_of_them)):
+        files = {kind: str(file) for kind, file in authority.tls(shown).files().items()}
+        told = driver.ask("hands_over", folder=str(tmp_path / name), tls=files)
+        if name == "refused":
+            assert told["refused"].startswith(f"Host {THIRD} cannot hand memory over. TLS: ")
+            assert f"not valid for '{THIRD}'" in told["refused"]
+        else:
+            assert len(told["bytes"]) == 1 and told["bytes"][0] > 0 and not told["troubles"]
 
 
 def test_nothing_listens_beyond_this_machine(cluster: Cluster, driver: Driver) -> None:

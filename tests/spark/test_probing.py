@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.certificates import Authority
 
 from spillway.clock import ManualClock
 from spillway.errors import RunError
@@ -90,6 +91,16 @@ def test_a_host_without_memory_is_told(tmp_path: Path) -> None:
     told = answer(tmp_path, tmp_path / "file")
     assert told.trouble.startswith("has no memory: ")
     assert not _judged(told, folders(tmp_path), NONCE).sees_backups
+
+
+def test_a_host_that_could_not_hand_memory_over_is_told(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    tls = authority.tls(authority.signs("other", hosts=("DNS:other",)))
+    told = _answer("h", folders=[], root=str(tmp_path / "m"), nonce=NONCE, tls=tls)
+    assert (
+        told.trouble.startswith("cannot hand memory over. TLS: hosts would not believe each other") and told.memory_id
+    )
+    assert _answer("other", folders=[], root=str(tmp_path / "m"), nonce=NONCE, tls=tls).trouble == ""
 
 
 def test_trouble_is_refused_in_one_sentence_and_the_rest_counted() -> None:

@@ -1,4 +1,4 @@
-"""A graph fed by a receiver, which is killed between two runs of it."""
+"""A graph fed by a receiver, which is killed between two runs of it; all of it with TLS, of both sides."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.certificates import Authority
 from tests.kill.receiving import TOKEN, start_receiver
 
 import spillway as sw
@@ -18,10 +19,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.kill]
 ITEMS = 400.0
 
 
-def counts_after(spark: Any, address: str, folder: Path) -> dict[int, int]:
+def counts_after(spark: Any, address: str, folder: Path, tls: sw.TLS) -> dict[int, int]:
     """Count the items there are, go on from the last time; returns how often each was counted, ever."""
     graph = sw.Graph("received")
-    source = graph.source("items", received(spark, address, token=TOKEN, items_per_batch=1000))
+    source = graph.source("items", received(spark, address, token=TOKEN, items_per_batch=1000, tls=tls))
     count = sw.operators.Count("count", key="id", protect=sw.Exact())
     graph.sink("out", graph.add(count, source), sw.Discard())
     with run(
@@ -40,10 +41,10 @@ def counts_after(spark: Any, address: str, folder: Path) -> dict[int, int]:
     return counts
 
 
-def promised(spark: Any, address: str) -> sw.Graph:
+def promised(spark: Any, address: str, tls: sw.TLS) -> sw.Graph:
     """A graph that promises more than its receiver, whose DataFrame was changed since it was made."""
     graph = sw.Graph("promised")
-    frame = received(spark, address, token=TOKEN).where("id > 5").select("seq", "id")
+    frame = received(spark, address, token=TOKEN, tls=tls).where("id > 5").select("seq", "id")
     graph.sink("out", graph.source("items", frame), sw.Discard(), contract=sw.Contract(lossless=True))
     return graph
 
@@ -54,24 +55,25 @@ def send(sender: Sender, first: int, count: int) -> None:
 
 
 def test_items_reach_the_graph_once_whatever_happens_to_the_receiver(spark: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "receiver"
-    process, port = start_receiver(folder, port=0, items=ITEMS, unacked=1000)
+    folder, authority = tmp_path / "receiver", Authority(tmp_path / "authority")
+    tls = authority.tls(authority.signs("both"))
+    process, port = start_receiver(folder, port=0, items=ITEMS, unacked=1000, tls=tls)
     address = f"127.0.0.1:{port}"
-    sender = Sender(address, TOKEN, sender_id="test")
+    sender = Sender(address, TOKEN, sender_id="test", tls=tls)
     send(sender, 0, 2500)
-    assert counts_after(spark, address, tmp_path) == dict.fromkeys(range(2500), 1)
+    assert counts_after(spark, address, tmp_path, tls) == dict.fromkeys(range(2500), 1)
     with pytest.raises(
         sw.SpillwayError, match=r"(?m)^  items +source .* may lose up to 400 items that it acknowledged"
     ):
-        run(promised(spark, address), spark)
+        run(promised(spark, address, tls), spark)
 
     send(sender, 2500, 150)  # below the threshold: nothing makes these durable
     process.kill()
     process.join()
-    process, _ = start_receiver(folder, port=port, items=ITEMS, unacked=1000)
+    process, _ = start_receiver(folder, port=port, items=ITEMS, unacked=1000, tls=tls)
     send(sender, 2650, 1350)
-    counts = counts_after(spark, address, tmp_path)
-    with ItemReader(address, TOKEN) as reader:
+    counts = counts_after(spark, address, tmp_path, tls)
+    with ItemReader(address, TOKEN, tls=tls) as reader:
         status = reader.status()
     sender.close()
     process.kill()

@@ -23,6 +23,7 @@ from spillway.cli.graphs import (
 from spillway.cli.live_jobs import rewinds_told, watch_jobs
 from spillway.cli.observing import add_observing, observing, say_page
 from spillway.cli.output import PEOPLE, print_json, print_table, rate
+from spillway.cli.tls_options import add_tls_options, given_tls
 from spillway.cli.triggers import add_trigger
 from spillway.errors import GraphError, RunError
 from spillway.graph import Graph, Parquet
@@ -49,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_trigger(parser)
     parser.add_argument("--master", help="Spark's master (default: this machine's cores)")
+    add_tls_options(parser, believed="on several hosts: whom they believe that hand memory to each other")
     parser.add_argument("--draw", action="store_true", help="print the graph of the job and stop")
     add_observing(parser)
     add_app_options(parser.add_argument_group("of an application; --protect and --shards also of a graph of your own"))
@@ -72,6 +74,7 @@ def main(options: argparse.Namespace) -> int:
             graph.divided()[options.name].draw() if options.name else graph.draw(), end="", markup=False, soft_wrap=True
         )
         return 0
+    tls = given_tls(options)
     began_s = time.monotonic()
     with run_jobs(
         graph,
@@ -81,6 +84,7 @@ def main(options: argparse.Namespace) -> int:
         trigger=options.trigger,
         directory=directory / "records",
         only=options.name,
+        tls=tls,
         **observing(options),
     ) as running:
         say_page(running.page)

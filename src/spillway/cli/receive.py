@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spillway.cli.output import PROGRESS
+from spillway.cli.tls_options import add_tls_options, given_tls
 from spillway.errors import RunError
 from spillway.receiver import Bounds, ItemSchema, Receiver, ReceiverOptions, find_token
 from spillway.receiver.listening import listen
@@ -47,9 +48,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idle", type=float, default=300.0, help="seconds until a silent connection ends (default: 300)"
     )
+    add_tls_options(parser, believed="whose certificates senders and readers must show (default: they show none)")
 
 
 def main(options: argparse.Namespace) -> int:
+    tls = given_tls(options)
     wanted = ReceiverOptions(
         schema=ItemSchema.parse(options.schema),
         folder=options.folder,
@@ -69,6 +72,7 @@ def main(options: argparse.Namespace) -> int:
         connections_max=options.connections,
         items_per_s=options.rate,
         idle_timeout_s=options.idle,
+        tls=tls,
     )
     return asyncio.run(_receive(wanted, as_json=options.json))
 
@@ -103,9 +107,11 @@ def _tell(event: dict[str, Any], *, as_json: bool) -> None:
         return
     counts = event["counts"]
     if event["event"] == "listening":
-        web = "" if event["http_port"] is None else f" and http://{event['host']}:{event['http_port']}/items"
+        scheme = "https" if event["tls"] else "http"
+        web = "" if event["http_port"] is None else f" and {scheme}://{event['host']}:{event['http_port']}/items"
+        how = " with TLS" if event["tls"] else ""
         PROGRESS.print(
-            f"Listening on {event['host']}:{event['port']}{web}. {event['failures']} failures so far: at most "
+            f"Listening{how} on {event['host']}:{event['port']}{web}. {event['failures']} failures so far: at most "
             f"{event['items_at_risk_allowed']:,} items are at risk. Stop with Ctrl-C.",
             soft_wrap=True,
         )

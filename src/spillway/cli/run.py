@@ -26,6 +26,7 @@ from spillway.cli.manners import INTERRUPTED
 from spillway.cli.numbers import seconds
 from spillway.cli.observing import add_observing, observing, say_page
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table, rate
+from spillway.cli.tls_options import add_tls_options, given_tls
 from spillway.cli.triggers import add_trigger
 from spillway.cli.where import show_where, where_json
 from spillway.errors import GraphError
@@ -73,6 +74,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="on several hosts: how late output may be while one is gone (default: 60)",
     )
     parser.add_argument("--rebalance", action="store_true", help="on several hosts: those that join get shards")
+    add_tls_options(parser, believed="on several hosts: whom they believe that hand memory to each other")
     parser.add_argument("--where", action="store_true", help="show where the time of a batch goes, part by part")
     parser.add_argument("--draw", action="store_true", help="print the graph and stop")
     add_observing(parser)
@@ -98,6 +100,7 @@ def main(options: argparse.Namespace) -> int:
     if options.draw:
         PEOPLE.print(graph.draw(), end="", markup=False, soft_wrap=True)
         return 0
+    tls = given_tls(options)
     promised = promises(graph.checked())
     _say(promised.sentences_of_the_fed(), quiet=options.json)
     started_s = time.monotonic()
@@ -111,6 +114,7 @@ def main(options: argparse.Namespace) -> int:
         directory=directory,
         rescale=options.rescale,
         rebalance=options.rebalance,
+        tls=tls,
         **observing(options),
     ) as running:
         began_s = time.monotonic()

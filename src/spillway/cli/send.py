@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from spillway.cli.output import PEOPLE, PROGRESS, print_json
+from spillway.cli.tls_options import add_tls_options, given_tls
 from spillway.errors import InputError
 from spillway.receiver import ItemReader, ItemSchema, Sender, find_token
 from spillway.receiver.options import TOKEN_VARIABLE
@@ -30,15 +31,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", type=Path, help=f"holds the shared secret (default: {TOKEN_VARIABLE})")
     parser.add_argument("--as", dest="sender", default="", help="the sender's name (default: a new one)")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds the receiver may be away (default: 60)")
+    add_tls_options(parser, believed="who is believed that the receiver is who it should be (default: no TLS)")
 
 
 def main(options: argparse.Namespace) -> int:
-    token = find_token(options.token_file)
-    with ItemReader(options.to, token, patience_s=options.patience) as reader:
+    token, tls = find_token(options.token_file), given_tls(options)
+    with ItemReader(options.to, token, patience_s=options.patience, tls=tls) as reader:
         _, schema = reader.greeting()
     started_s = told_s = time.monotonic()
     given = 0
-    with Sender(options.to, token, sender_id=options.sender, patience_s=options.patience) as sender:
+    with Sender(options.to, token, sender_id=options.sender, patience_s=options.patience, tls=tls) as sender:
         for items in _read(options.file, schema):
             if isinstance(items, list):
                 sender.send_lines(items)

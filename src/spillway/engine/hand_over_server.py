@@ -15,6 +15,9 @@ a path is a plain name, and no symbolic link leads anywhere. Two shards are sent
 waits in turn for no longer than its own limit. What a call may bring is small, and so are the blocks that are sent, and
 gRPC takes the next one only when the network has room: memory does not grow with the shard. Arrow Flight lets nobody
 limit the size of a request before it is in memory, so the memory of the whole process is limited.
+
+With TLS it shows the certificate of its host, and answers only those who show one of the same authority; of these, too,
+it wants the token. It is told where the files are, and reads them itself.
 """
 
 import hmac
@@ -44,6 +47,7 @@ from spillway.files.durable import remove_folder
 from spillway.state.folders import started
 from spillway.state.header import fingerprint_in, looks_new, recovering_in
 from spillway.state.locks import holding, lock_of
+from spillway.tls import TLS
 
 SENT_AT_ONCE = 2
 CALLS_MAX = 64
@@ -60,13 +64,21 @@ _CLOCK = SystemClock()
 
 
 def start_server(
-    root: Path, *, host: str, token: str, idle_s_max: float = 60.0, while_pid: int | None = None
+    root: Path,
+    *,
+    host: str,
+    token: str,
+    tls: TLS | None = None,
+    idle_s_max: float = 60.0,
+    while_pid: int | None = None,
 ) -> Address:
     """Start a server of the shards below ``root`` that listens on ``host`` alone; it ends by itself when idle.
 
     With ``while_pid`` it also ends when that process has.
     """
     assert is_token(token), "a token is visible ASCII, at most 256 letters"
+    if tls is not None:
+        tls.check_peer(host)
     lives = started(while_pid) if while_pid is not None else None
     if lives == 0:
         raise SetupError(f"A server of shards was to live as long as process {while_pid}, and there is none.")
@@ -74,6 +86,7 @@ def start_server(
         "root": os.path.realpath(root),
         "host": host,
         "token": token,
+        "tls": None if tls is None else {name: str(file) for name, file in tls.files().items()},
         "idle_s_max": idle_s_max,
         "while_process": None if while_pid is None else [while_pid, lives],
     }
@@ -99,19 +112,26 @@ def start_server(
         raise SetupError(f"A server of the shards in {root} did not start on host {host}. It said: {last}") from None
     # Whoever starts a process has to take note of its end, or it stays in the system's table.
     threading.Thread(target=process.wait, daemon=True).start()
-    return Address(host=host, port=port)
+    return Address(host=host, port=port, tls=tls)
 
 
 class Server(flight.FlightServerBase):  # type: ignore[misc]
     """Answers calls about the shards below a root; see the module's theory of operation."""
 
-    def __init__(self, root: Path, *, host: str, token: str) -> None:
+    def __init__(self, root: Path, *, host: str, token: str, tls: TLS | None = None) -> None:
         self._root = root
         self._sending = threading.BoundedSemaphore(SENT_AT_ONCE)
         self._counting = threading.Lock()
         self._calls = 0
         self._asked_s = _CLOCK.monotonic_s()
-        super().__init__(Address(host=host, port=0).uri, middleware={"token": _Doorkeeper(token)})
+        held = None if tls is None else tls.contents()
+        super().__init__(
+            Address(host=host, port=0, tls=tls).uri,
+            middleware={"token": _Doorkeeper(token)},
+            tls_certificates=None if held is None else [(held.cert, held.key)],
+            verify_client=held is not None,
+            root_certificates=None if held is None else held.ca,
+        )
 
     @property
     def idle_s(self) -> float:
@@ -249,7 +269,8 @@ def main() -> None:
     signal.set_wakeup_fd(wakes.fileno())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     try:
-        server = Server(Path(told["root"]), host=told["host"], token=told["token"])
+        tls = None if told["tls"] is None else TLS(**told["tls"])
+        server = Server(Path(told["root"]), host=told["host"], token=told["token"], tls=tls)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]
         sys.exit(f"it cannot listen on {told['host']}, which must be an address of this machine ({reason})")

@@ -20,7 +20,8 @@ beginning: two that fetch the same do not meet, and memory that a task still wor
 *Time.* Every call has a limit. It goes along to the server, which gives up waiting for a lock early enough to say so,
 and stops sending to a client that hangs when the limit has passed.
 
-The token keeps others on the network out; it is not encrypted, and neither is the memory.
+The token keeps others on the network out. It and the memory are encrypted if hosts have certificates (``TLS``), which
+each of the two then asks of the other.
 
 Arrow Flight carries it all, and brings gRPC along: this module is imported where shards are handed over only.
 """
@@ -44,6 +45,7 @@ from spillway.state.boot import this_boot
 from spillway.state.header import settle_in
 from spillway.state.locks import holding, lock_of
 from spillway.state.memory import memory_error
+from spillway.tls import TLS
 
 TOKEN_HEADER = "spillway-token"
 RELEASE, STOP = "release", "stop"
@@ -65,10 +67,12 @@ class Address:
 
     host: str  # a name or an address, as Spark gives it
     port: int
+    tls: TLS | None = None  # how it is spoken to; None: not encrypted
 
     @property
     def uri(self) -> str:
-        return f"grpc+tcp://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        how = "tcp" if self.tls is None else "tls"
+        return f"grpc+{how}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +138,7 @@ def _received(source: Address, token: str, *, shard: str, folder: Path, seconds_
     copy = Copy(folder)
     ticket = flight.Ticket(request(shard, seconds_max=seconds_max))
     try:
-        with flight.FlightClient(source.uri, generic_options=_CHANNEL) as client:
+        with _client(source) as client:
             stream = client.do_get(ticket, _options(token, seconds_max))
             try:
                 if stream.schema != DATA:
@@ -153,10 +157,19 @@ def _received(source: Address, token: str, *, shard: str, folder: Path, seconds_
 
 def _act(source: Address, token: str, action: str, *, shard: str, seconds_max: float) -> None:
     assert 0 < seconds_max <= SECONDS_MAX, seconds_max
-    with flight.FlightClient(source.uri, generic_options=_CHANNEL) as client:
+    with _client(source) as client:
         body = request(shard, seconds_max=seconds_max)
         for _ in client.do_action((action, body), _options(token, seconds_max)):
             pass
+
+
+def _client(source: Address) -> flight.FlightClient:
+    if source.tls is None:
+        return flight.FlightClient(source.uri, generic_options=_CHANNEL)
+    held = source.tls.contents()
+    return flight.FlightClient(
+        source.uri, generic_options=_CHANNEL, tls_root_certs=held.ca, cert_chain=held.cert, private_key=held.key
+    )
 
 
 def _options(token: str, seconds_max: float) -> flight.FlightCallOptions:
@@ -203,7 +216,22 @@ def _reason(error: flight.FlightError, source: Address) -> str:
         return f"its server at port {source.port} did not accept the token, so it belongs to another run"
     if isinstance(error, flight.FlightTimedOutError):
         return "it took longer than it may"
-    if isinstance(error, flight.FlightUnavailableError):
-        return f"its server at port {source.port} does not answer, or stopped answering"
     message: str = error.args[0]
+    if isinstance(error, flight.FlightUnavailableError):
+        return f"its server at port {source.port} {_unavailable(message, source)}"
     return message.partition("\n")[0].partition(". gRPC client debug context")[0]
+
+
+def _unavailable(message: str, source: Address) -> str:
+    """What gRPC says of a connection that did not come about, in our words."""
+    if "certificate verify failed: " in message:
+        why = message.partition("certificate verify failed: ")[2].partition("\n")[0]
+        return f"shows a certificate that is not believed here: {why.partition('. gRPC')[0]}"
+    if "is not in peer certificate" in message:
+        return f"shows a certificate that does not name {source.host}"
+    if "Ssl handshake failed" in message:
+        return "does not speak TLS"
+    if "failed to connect" in message and ("Socket closed" in message or "Connection reset" in message):
+        wants = "wants TLS" if source.tls is None else "does not believe the certificate of this host"
+        return f"hung up: it {wants}, or has just ended"
+    return "does not answer, or stopped answering"

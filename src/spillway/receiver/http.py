@@ -13,6 +13,8 @@ from typing import Any
 
 import h11
 
+from spillway.receiver.encrypted import Incoming, Outgoing
+
 _HEAD_BYTES_MAX = 1 << 14
 _READ_BYTES = 1 << 16
 
@@ -31,7 +33,7 @@ class RequestError(Exception):
 class Peer:
     """The other end of a connection: what it sends as events of HTTP, and our answers as bytes."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: Incoming, writer: Outgoing) -> None:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES_MAX)

@@ -11,6 +11,7 @@ from spillway.errors import InputError, SetupError
 from spillway.files.durable import create_whole
 from spillway.receiver.bounds import FRAME_ITEMS_MAX, Bounds
 from spillway.receiver.wire.schema import ItemSchema
+from spillway.tls import TLS
 
 TOKEN_VARIABLE = "SPILLWAY_TOKEN"
 _TOKEN_BYTES_MIN = 8
@@ -33,6 +34,7 @@ class ReceiverOptions:
     items_per_s: float | None = None  # from each connection
     idle_timeout_s: float = 300.0
     hello_timeout_s: float = 10.0
+    tls: TLS | None = None  # None: nothing is encrypted
 
     def __post_init__(self) -> None:
         if len(self.token.encode()) < _TOKEN_BYTES_MIN:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from spillway.clock import Clock, SystemClock
 from spillway.errors import SetupError
 from spillway.receiver.actions import Action, Record, Save, Trim
+from spillway.receiver.encrypted import Incoming, Outgoing, UnencryptedError, encrypted, linger
 from spillway.receiver.inbox import Inbox
 from spillway.receiver.ledger import Ledger, open_ledger
 from spillway.receiver.options import ReceiverOptions
@@ -27,7 +28,15 @@ _RETRY_FIRST_S = 0.1
 _RETRY_LAST_S = 5.0
 _DISK_ERRORS = (OSError, pa.ArrowException, MemoryError)
 
-Handler = Callable[["Receiver", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Handler = Callable[["Receiver", Incoming, Outgoing], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """One of the ports that a receiver listens to."""
+
+    serve: Handler
+    without_tls: bytes  # what those are told who come without it though it is wanted
 
 
 class Receiver:
@@ -45,6 +54,7 @@ class Receiver:
         self.inbox: Inbox
         self.receiver_id = ""
         self._say = say
+        self._tls = None if options.tls is None else options.tls.server_context()
         self._closing = contextlib.ExitStack()
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spillway-disk")
         self._ledger: Ledger
@@ -54,8 +64,8 @@ class Receiver:
         self._retry_s = _RETRY_FIRST_S
         self._stopping = False
 
-    async def start(self, *, tcp: Handler, http: Handler) -> None:
-        """Recover what the folder holds, then listen; see ``listening``, which knows the handlers."""
+    async def start(self, *, tcp: Door, http: Door) -> None:
+        """Recover what the folder holds, then listen; see ``listening``, which knows the doors."""
         try:
             self._ledger = self._closing.enter_context(open_ledger(self.options.folder))
             bounds = self.options.bounds
@@ -110,6 +120,7 @@ class Receiver:
             "schema": self.options.schema.described(),
             "port": self.port,
             "http_port": self.http_port,
+            "tls": self._tls is not None,
             "failures": inbox.failures,
             "items_allowed": self.options.bounds.items,
             "items_at_risk": inbox.at_risk,
@@ -166,9 +177,9 @@ class Receiver:
             raise ConnectionAbortedError(f"there are {self.options.connections_max} connections of this kind")
         self.connections[task] = role
 
-    async def _listen(self, handler: Handler, port: int, *, role: str) -> None:
+    async def _listen(self, door: Door, port: int, *, role: str) -> None:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._serve(handler, reader, writer, role)
+            await self._serve(door, reader, writer, role)
 
         try:
             server = await asyncio.start_server(
@@ -178,22 +189,31 @@ class Receiver:
             raise SetupError(f"The receiver cannot listen on {self.options.host}, port {port}: {error}.") from None
         self._servers.append(server)
 
-    async def _serve(
-        self, handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str
-    ) -> None:
+    async def _serve(self, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str) -> None:
         """One connection; whatever goes wrong in it ends it and nothing else."""
+        said: Outgoing = writer
         try:
-            self.count_as(role)
-            await handler(self, reader, writer)
+            if self._tls is None:
+                self.count_as(role)
+                await door.serve(self, reader, writer)
+            else:
+                self.count_as("handshake")
+                timeout_s = self.options.hello_timeout_s
+                heard = said = await encrypted(reader, writer, self._tls, timeout_s=timeout_s, without=door.without_tls)
+                self.count_as(role)
+                await door.serve(self, heard, said)
+        except UnencryptedError:
+            self.turned_away += 1
+            await linger(reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the other side went away, or we are stopping
+            pass  # the other side went away or is too slow, or we are stopping
         finally:
             task = asyncio.current_task()
             assert task is not None
             self.connections.pop(task, None)
             # What the peer does not fetch must not be kept for it.
             with contextlib.suppress(OSError, RuntimeError):
-                writer.close()
+                said.close()
 
     async def _save(self, save: Save) -> None:
         try:

@@ -9,6 +9,7 @@ from pyarrow import ipc
 
 from spillway.errors import InputError
 from spillway.receiver.actions import Acknowledge, Answer, Refuse, Rows, Welcome
+from spillway.receiver.encrypted import Incoming, Outgoing
 from spillway.receiver.rate import RateLimit
 from spillway.receiver.server import Receiver, expected_answer
 from spillway.receiver.wire import frames
@@ -20,7 +21,7 @@ _ROWS_BYTES = 4 << 20  # of a frame to the reader, roughly
 _ASK_BYTES_MAX = 1 << 16
 
 
-async def serve_tcp(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve_tcp(receiver: Receiver, reader: Incoming, writer: Outgoing) -> None:
     """One connection, from hello to its end; what cannot be understood ends it."""
     try:
         hello = await _hello(receiver, reader)
@@ -39,7 +40,7 @@ async def serve_tcp(receiver: Receiver, reader: asyncio.StreamReader, writer: as
         pass  # it said nothing for too long
 
 
-async def _hello(receiver: Receiver, reader: asyncio.StreamReader) -> dict[str, Any]:
+async def _hello(receiver: Receiver, reader: Incoming) -> dict[str, Any]:
     async with asyncio.timeout(receiver.options.hello_timeout_s):
         try:
             line = await reader.readuntil(b"\n")
@@ -55,7 +56,7 @@ async def _hello(receiver: Receiver, reader: asyncio.StreamReader) -> dict[str, 
     return hello
 
 
-async def _frames(receiver: Receiver, reader: asyncio.StreamReader, bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
+async def _frames(receiver: Receiver, reader: Incoming, bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
     """The frames of a connection, until it ends between two of them."""
     parser = FrameParser(bytes_max=bytes_max)
     while True:
@@ -71,7 +72,7 @@ async def _frames(receiver: Receiver, reader: asyncio.StreamReader, bytes_max: i
 class SenderSession:
     """One sender's connection."""
 
-    def __init__(self, receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, receiver: Receiver, reader: Incoming, writer: Outgoing) -> None:
         self._receiver = receiver
         self._reader = reader
         self._writer = writer
@@ -162,7 +163,7 @@ class SenderSession:
             self._writer.transport.abort()  # it sends and does not read what it is told
 
 
-async def _serve_reader(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve_reader(receiver: Receiver, reader: Incoming, writer: Outgoing) -> None:
     greeting = {"receiver": receiver.receiver_id, "schema": receiver.options.schema.described()}
     writer.write(frames.hello_line(greeting))
     async for kind, payload in _frames(receiver, reader, _ASK_BYTES_MAX):
@@ -176,7 +177,7 @@ async def _serve_reader(receiver: Receiver, reader: asyncio.StreamReader, writer
         await writer.drain()
 
 
-async def _answer(receiver: Receiver, writer: asyncio.StreamWriter, asked: dict[str, Any]) -> dict[str, Any]:
+async def _answer(receiver: Receiver, writer: Outgoing, asked: dict[str, Any]) -> dict[str, Any]:
     inbox = receiver.inbox
     answered, ticket = expected_answer()
     match asked.get("ask"):

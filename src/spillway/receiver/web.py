@@ -18,6 +18,7 @@ import h11
 
 from spillway.errors import InputError
 from spillway.receiver.actions import Acknowledge
+from spillway.receiver.encrypted import Incoming, Outgoing
 from spillway.receiver.http import (
     Headers,
     Peer,
@@ -36,7 +37,7 @@ _ARROW = "application/vnd.apache.arrow.stream"
 _JSON = ("application/x-ndjson", "application/jsonl", "application/json", "")
 
 
-async def serve_http(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve_http(receiver: Receiver, reader: Incoming, writer: Outgoing) -> None:
     """One connection: requests one after the other, until either side has enough."""
     now_s = receiver.clock.monotonic_s
     per_s = receiver.options.items_per_s

@@ -120,7 +120,9 @@ class HandOver:
                 gone[handing.move.source] += [self._paths(handing, operator)[0] for operator in handing.operators]
         plans = {host: (self._servers[host], paths) for host, paths in gone.items()}
         # Whatever is not removed now is of an older epoch, which nobody reads.
-        self._ask(plans, partial(_let_go, plans=plans, token=self._token), seconds_max=_LET_GO_S_MAX)
+        self._ask(
+            plans, partial(_let_go, plans=plans, memory=self._memory, token=self._token), seconds_max=_LET_GO_S_MAX
+        )
 
     def _ask(self, hosts: Iterable[str], ask: Asked, *, seconds_max: float) -> Answers:
         """Ask hosts, and the driver if it is among them."""
@@ -148,10 +150,12 @@ def _serve(host: str, *, sources: set[str], memory: MemoryPlace, token: str) -> 
 
     try:
         if host == DRIVER:
-            address = start_server(memory.folder, host=driver_host(), token=token, while_pid=os.getpid())
+            address = start_server(
+                memory.folder, host=driver_host(), token=token, tls=memory.tls, while_pid=os.getpid()
+            )
         else:
             # Spark's daemon, which forked this worker, ends with its executor.
-            address = start_server(memory.folder, host=host, token=token, while_pid=os.getppid())
+            address = start_server(memory.folder, host=host, token=token, tls=memory.tls, while_pid=os.getppid())
     except SpillwayError as error:
         return str(error)
     return address.host, address.port
@@ -162,7 +166,7 @@ def _fetch(host: str, *, plans: Mapping[str, list[Any]], memory: MemoryPlace, to
 
     answers = {}
     for shard, (source, port), paths in plans.get(host, ()):
-        address, total_bytes, seconds = Address(host=source, port=port), 0, 0.0
+        address, total_bytes, seconds = Address(host=source, port=port, tls=memory.tls), 0, 0.0
         try:
             for at, to in paths:
                 came = fetch(address, token, shard=at, to=memory.folder / to, seconds_max=FETCH_S_MAX)
@@ -176,13 +180,13 @@ def _fetch(host: str, *, plans: Mapping[str, list[Any]], memory: MemoryPlace, to
     return answers
 
 
-def _let_go(host: str, *, plans: Mapping[str, Any], token: str) -> str:
+def _let_go(host: str, *, plans: Mapping[str, Any], memory: MemoryPlace, token: str) -> str:
     from spillway.engine.handing_over import Address, release, stop
 
     if host not in plans:
         return ""
     (source, port), paths = plans[host]
-    address = Address(host=source, port=port)
+    address = Address(host=source, port=port, tls=memory.tls)
     try:
         for path in paths:
             release(address, token, shard=path)

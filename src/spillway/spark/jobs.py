@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +45,7 @@ from spillway.spark.raised import as_ours
 from spillway.spark.rejoining import Rejoining
 from spillway.spark.running import Run
 from spillway.spark.watched import NotWatched
+from spillway.tls import TLS
 
 _LOOK_S = 0.03
 
@@ -71,6 +71,7 @@ class JobsRun(ShownRun):
         log_bytes_max: int,
         restart: RestartRule,
         rebalance: bool = False,
+        tls: TLS | None = None,
         only: str | Sequence[str] | None = None,
         observe_logs: LogObserver = unobserved,
         page: NotWatched | None = None,
@@ -88,12 +89,11 @@ class JobsRun(ShownRun):
         self.name, self._graph, self._page = graph.name, graph, page or NotWatched()
         self.page = self._page.address
         """Where to open the page of all jobs, with the token, if they were started with ``watch=``; or empty."""
-        self._spark = spark
+        self._spark, self._tls = spark, tls
         self._backups, self._trigger, self._rebalance = backups, trigger, rebalance
         self._directory, self._observe = directory, observe
         self._places = JobPlaces(graph.name, checkpoint=checkpoint, state=state)
-        self._stopping = threading.Event()
-        self._over = threading.Event()
+        self._stopping, self._over = threading.Event(), threading.Event()
         self._error: Exception | None = None
         self._jobs: dict[str, Looked] = {}
         self._happened = Happenings(self._jobs, directory=directory)
@@ -135,9 +135,7 @@ class JobsRun(ShownRun):
     def __enter__(self) -> "JobsRun":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     @property
@@ -283,6 +281,7 @@ class JobsRun(ShownRun):
             directory=None if self._directory is None else self._directory / one.name,
             observe=self._observe,
             rebalance=self._rebalance,
+            tls=self._tls,
             job=one.job,
         )
         one.states.add(one.run.state)

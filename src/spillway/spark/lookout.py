@@ -122,6 +122,7 @@ class Lookout:
             backups=self._backups,
             others=self._shared,
             root=self._memory.root,
+            tls=self._memory.tls,
             hosts=fresh,
             then=self._sweeping(),
             seconds_max=PROBE_S_MAX if strict else _PROBE_AGAIN_S if any(map(self._owns, fresh)) else _NEWCOMER_S,

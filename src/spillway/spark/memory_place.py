@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spillway.state.folders import default_root, memory_id
+from spillway.tls import TLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +13,7 @@ class MemoryPlace:
 
     root: str | None  # None: the host's own (``state.folders.default_root``)
     name: str  # of the folder below it; empty if it is the root
+    tls: TLS | None = None  # how it is handed to another host; None: not encrypted
 
     @property
     def folder(self) -> Path:

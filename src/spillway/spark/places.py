@@ -20,6 +20,7 @@ from typing import Protocol
 from spillway.errors import RunError, SpillwayError, StateMemoryError
 from spillway.spark.memory_place import MemoryPlace
 from spillway.state.folders import TEMPORARY_CHECKPOINT, claim, default_root, other_user, release, wipe
+from spillway.tls import TLS
 
 
 class Running(Protocol):
@@ -85,11 +86,11 @@ class Places:
         """Whether Spark's checkpoint is a folder of this machine, which a claim of ours holds."""
         return self._folder is not None
 
-    def memory(self, *, one_machine: bool) -> MemoryPlace:
+    def memory(self, *, one_machine: bool, tls: TLS | None = None) -> MemoryPlace:
         """Where tasks find the run's memory: on a cluster each host has a root of its own, unless one was named."""
         if one_machine or self._named_state:
-            return MemoryPlace(root=str(self.state), name="")
-        return MemoryPlace(root=None, name=self.state.name)
+            return MemoryPlace(root=str(self.state), name="", tls=tls)
+        return MemoryPlace(root=None, name=self.state.name, tls=tls)
 
     def shares(self, other: "Places") -> str:
         """Which of its folders another run has too: ``checkpoint``, ``state``, or none."""

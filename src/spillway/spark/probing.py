@@ -27,6 +27,7 @@ from spillway.files.folders import open_folder
 from spillway.spark.asking import ask_hosts
 from spillway.spark.hosts import hosts_seen
 from spillway.state.folders import default_root, memory_id
+from spillway.tls import TLS
 
 PROBE_S_MAX = 120.0
 """How long all hosts together have to answer, unless told: on a host that is new, kernels may be compiled first."""
@@ -50,6 +51,7 @@ def probe(
     backups: str | None,
     others: Iterable[str] = (),
     root: str | Path | None = None,
+    tls: TLS | None = None,
     hosts: Iterable[str] | None = None,
     then: Callable[[], None] | None = None,
     seconds_max: float = PROBE_S_MAX,
@@ -60,6 +62,7 @@ def probe(
     backups     the folder that all must reach, a path or a URL; None if there are no backups
     others      further folders that all must reach
     root        where memory is on every host; by default where each has it (``state.folders.default_root``)
+    tls         how each must be able to hand its memory to others, if it is to be encrypted
     then        what a host without trouble does next; it may be done twice, and on hosts that were not meant
     """
     wanted = frozenset(hosts) if hosts is not None else hosts_seen(spark.sparkContext)
@@ -68,7 +71,9 @@ def probe(
     try:
         for folder in folders:
             _put(folder, nonce)
-        ask = partial(_answer, folders=folders, root=None if root is None else str(root), nonce=nonce, then=then)
+        ask = partial(
+            _answer, folders=folders, root=None if root is None else str(root), tls=tls, nonce=nonce, then=then
+        )
         answers = ask_hosts(spark, wanted, ask, seconds_max=seconds_max, clock=clock)
         return {
             host: _judged(answers.of[host], folders, nonce)
@@ -160,12 +165,18 @@ def _answer(
     folders: Sequence[_Shared],
     root: str | None,
     nonce: str,
+    tls: TLS | None = None,
     then: Callable[[], None] | None = None,
 ) -> _Answer:
     try:
         memory = memory_id(default_root() if root is None else Path(root))
     except SpillwayError as error:
         return _Answer(host=host, memory_id="", trouble=f"has no memory: {error}")
+    try:
+        if tls is not None:
+            tls.check_peer(host)
+    except SpillwayError as error:
+        return _Answer(host=host, memory_id=memory, trouble=f"cannot hand memory over. {error}")
     task = TaskContext.get()
     wrote = f"{nonce}-{0 if task is None else task.taskAttemptId()}"
     for folder in folders:

@@ -23,6 +23,7 @@ from spillway.graph.keeping import check_contracts
 from spillway.graph.spark_types import spark_schema
 from spillway.receiver import ItemReader, ItemSchema
 from spillway.spark.read_again import RECEIVED
+from spillway.tls import TLS
 
 _ALL = 1 << 40
 
@@ -48,6 +49,7 @@ class Link:
     items_per_batch: int
     partitions: int
     patience_s: float
+    tls: TLS | None
 
 
 class ReceivedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -111,7 +113,7 @@ class ReceivedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connected
 
     def _new_reader(self) -> ItemReader:
-        return ItemReader(self._link.address, self._link.token, patience_s=self._link.patience_s)
+        return ItemReader(self._link.address, self._link.token, patience_s=self._link.patience_s, tls=self._link.tls)
 
 
 def received(
@@ -122,14 +124,16 @@ def received(
     items_per_batch: int = 1_000_000,
     partitions: int = 2,
     patience_s: float = 60.0,
+    tls: TLS | None = None,
 ) -> DataFrame:
     """The items of the receiver at HOST:PORT as a streaming DataFrame: ``seq``, ``punctuation``, and its columns.
 
-    ``patience_s`` is how long the receiver may be away before the query fails.
+    ``patience_s`` is how long the receiver may be away before the query fails. A receiver that was started with a
+    certificate is reached with ``tls``, whose files are on the driver and on every host.
     """
     check_whole("received: items_per_batch", items_per_batch, least=1)
     check_whole("received: partitions", partitions, least=1)
-    with ItemReader(address, token, patience_s=patience_s) as reader:
+    with ItemReader(address, token, patience_s=patience_s, tls=tls) as reader:
         _, schema = reader.greeting()
         items = reader.status().get("items_allowed")
     link = Link(
@@ -139,6 +143,7 @@ def received(
         items_per_batch=items_per_batch,
         partitions=partitions,
         patience_s=patience_s,
+        tls=tls,
     )
     columns = spark_schema(schema.handed_out, f"Receiver at {address}")
     format_name = RECEIVED + "".join(c if c.isalnum() else "-" for c in address)

@@ -56,6 +56,7 @@ from spillway.spark.sinks import SparkSinks
 from spillway.spark.task import Looking, RunContext, portable
 from spillway.spark.watched import NotWatched
 from spillway.state.folders import wipe
+from spillway.tls import TLS
 
 
 class Run(ShownRun):
@@ -74,6 +75,7 @@ class Run(ShownRun):
         observe: Observer,
         rescale: bool = False,
         rebalance: bool = False,
+        tls: TLS | None = None,
         job: SparkJob | None = None,
         query_name: str | None = None,
         page: NotWatched | None = None,
@@ -91,11 +93,10 @@ class Run(ShownRun):
         self._observe, self._page = observe, page or NotWatched()
         self.page = self._page.address
         """Where to open its page, with the token, if it was started with ``watch=`` or ``metrics=``; or empty."""
-        self._noting = Noting(self._graph)
+        self._noting, self._reports = Noting(self._graph), Reports(spark.sparkContext)
         self.batches = 0
         """How many batches this run has run."""
         self._closing = threading.Lock()
-        self._reports = Reports(spark.sparkContext)
         self._clocking, self._choosing = Clocking(), Choosing(ADDING_RULE)
         self._closed = self._stopping = False
         self.state = self._places.state
@@ -113,16 +114,15 @@ class Run(ShownRun):
             )
             batch = next_batch(spark, self._places.checkpoint) if self._back is None else self._back.next_batch()
             self._places.begin(batch)
-            self._owners = self._owning(batch=batch, rebalance=rebalance)
-            several = self._owners.several
+            self._owners = self._owning(batch=batch, rebalance=rebalance, tls=tls)
             went_back = self._back is not None and self._back.rewinding.follows_rewind(batch)
             check_resumable(
                 self._graph,
-                state=None if several else self.state,
+                state=None if self._owners.several else self.state,
                 backups=backups,
                 batch=batch,
                 rescale=rescale,
-                owners=several,
+                owners=self._owners.several,
                 rewound=went_back,
             )
             self._owners.check()
@@ -167,10 +167,10 @@ class Run(ShownRun):
         if directory is not None:
             self._attended.when_over(self._over)
 
-    def _owning(self, *, batch: int, rebalance: bool) -> Owners:
+    def _owning(self, *, batch: int, rebalance: bool, tls: TLS | None) -> Owners:
         backups = self._backups
         context: Any = self._spark.sparkContext
-        self._memory = self._places.memory(one_machine=bool(context._jsc.sc().isLocal()))
+        self._memory = self._places.memory(one_machine=bool(context._jsc.sc().isLocal()), tls=tls)
         return Owners(
             self._graph,
             self._spark,

@@ -19,6 +19,7 @@ from spillway.spark.places import absolute
 from spillway.spark.running import Run
 from spillway.spark.settings import session
 from spillway.spark.watched import Asked, NotWatched, watched
+from spillway.tls import TLS
 
 
 def run(
@@ -33,6 +34,7 @@ def run(
     observe: Observer = ignore,
     rescale: bool = False,
     rebalance: bool = False,
+    tls: TLS | None = None,
     watch: bool | int = False,
     metrics: bool | int = False,
     protections: str | Path | None = None,
@@ -52,6 +54,8 @@ def run(
     metrics     whether to have figures for Prometheus at ``/metrics`` of the same server; or its port
     rescale     whether a run that is resumed may have other numbers of shards than before: its state is divided anew
     rebalance   on a cluster: whether hosts that join are given shards of those that were there before
+    tls         on a cluster: what memory that hosts hand to each other is encrypted with. Its three files are on the
+                driver's host and on every other, by the same paths; each host's certificate names its address
     protections a TOML file that says how operators are protected (see ``backup.written``), such as a plan writes; what
                 the graph names itself then counts no more
 
@@ -63,6 +67,8 @@ def run(
             f"Graph {graph.name!r} has jobs {', '.join(job.name for job in graph.jobs)}, each of which runs by itself: "
             f"start it with run_jobs, which takes the same and gives a handle for all of them."
         )
+    if tls is not None:
+        tls.check_peer()
     place = Path(directory) if directory is not None else None
     with _watched(place, watch=watch, metrics=metrics) as page:
         return Run(
@@ -76,6 +82,7 @@ def run(
             observe=observe,
             rescale=rescale,
             rebalance=rebalance,
+            tls=tls,
             page=page,
         )
 
@@ -91,6 +98,7 @@ def run_jobs(
     directory: str | Path | None = None,
     observe: Observer = ignore,
     rebalance: bool = False,
+    tls: TLS | None = None,
     only: str | Sequence[str] | None = None,
     log_bytes_max: int = BYTES_MAX,
     restart: RestartRule = RESTART_RULE,
@@ -109,6 +117,8 @@ def run_jobs(
     log_bytes_max  what each stream log between jobs may hold, in shared memory, before the job that writes it waits
     restart        when a job that failed is started again, and when that is given up: then all are stopped
     """
+    if tls is not None:
+        tls.check_peer()
     place = Path(directory) if directory is not None else None
     with _watched(place, watch=watch, metrics=metrics) as page:
         return JobsRun(
@@ -121,6 +131,7 @@ def run_jobs(
             directory=place,
             observe=observe,
             rebalance=rebalance,
+            tls=tls,
             only=only,
             log_bytes_max=log_bytes_max,
             restart=restart,

@@ -3,10 +3,13 @@
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from typing import Any
 
+from spillway.clock import Clock, SystemClock
 from spillway.errors import InputError, SetupError
+from spillway.receiver.clients.securing import check_plain, secured, told
 from spillway.receiver.wire import frames
 from spillway.receiver.wire.frames import FrameParser
 
@@ -28,20 +31,27 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def dial(address: str, hello: dict[str, Any], *, timeout_s: float) -> tuple[socket.socket, dict[str, Any], FrameParser]:
+def dial(
+    address: str, hello: dict[str, Any], *, timeout_s: float, tls: ssl.SSLContext | None
+) -> tuple[socket.socket, dict[str, Any], FrameParser]:
     """A connection, what the receiver answered, and the parser for what follows.
 
-    Raises OSError if no receiver can be reached just now, and InputError if it turns us away for good.
+    Raises OSError if no receiver can be reached just now, and InputError or SetupError if it turns us away for good.
     """
-    connection = socket.create_connection(parse_address(address), timeout=timeout_s)
-    with contextlib.ExitStack() as on_error:
+    host, port = parse_address(address)
+    connection = socket.create_connection((host, port), timeout=timeout_s)
+    with contextlib.ExitStack() as on_error, told(address):
         on_error.callback(connection.close)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(frames.hello_line({"version": frames.VERSION, **hello}))
+        connection = secured(connection, tls, host=host)
+        on_error.callback(connection.close)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # why is in what can still be received
+            connection.sendall(frames.hello_line({"version": frames.VERSION, **hello}))
         received = b""
         while b"\n" not in received:
             data = connection.recv(1 << 16)
             if not data or len(received) > _ANSWER_BYTES_MAX:
+                check_plain(received, address)
                 raise ConnectionResetError(f"the receiver at {address} hung up")
             received += data
         line, _, rest = received.partition(b"\n")
@@ -67,17 +77,21 @@ def parse_answer(data: bytes, address: str) -> dict[str, Any]:
 
 
 class Patience:
-    """Waits between attempts, longer each time, and gives up after ``patience_s``."""
+    """Waits between attempts, longer each time, and gives up ``patience_s`` after the first that failed."""
 
-    def __init__(self, address: str, patience_s: float) -> None:
+    def __init__(self, address: str, patience_s: float, *, clock: Clock | None = None) -> None:
         self._address = address
-        self._left_s = patience_s
+        self._patience_s = patience_s
+        self._until_s: float | None = None
         self._wait_s = _BACKOFF_FIRST_S
+        self._clock = clock or SystemClock()
 
     def wait(self, error: OSError) -> None:
         """Wait before the next attempt; raises SetupError once there shall be none."""
-        if self._left_s <= 0:
+        now_s = self._clock.monotonic_s()
+        if self._until_s is None:
+            self._until_s = now_s + self._patience_s
+        if now_s >= self._until_s:
             raise SetupError(f"No receiver answers at {self._address}: {error}.") from None
         threading.Event().wait(self._wait_s)
-        self._left_s -= self._wait_s
         self._wait_s = min(2 * self._wait_s, _BACKOFF_LAST_S)

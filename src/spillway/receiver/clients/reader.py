@@ -15,6 +15,7 @@ from spillway.receiver.clients.dialing import Patience, dial, parse_answer
 from spillway.receiver.wire import frames
 from spillway.receiver.wire.frames import FrameParser
 from spillway.receiver.wire.schema import ItemSchema
+from spillway.tls import TLS
 
 _ANSWER_TIMEOUT_S = 60.0
 
@@ -22,10 +23,11 @@ _ANSWER_TIMEOUT_S = 60.0
 class ItemReader:
     """A reader's connection to one receiver; ``patience_s`` is how long the receiver may be away."""
 
-    def __init__(self, address: str, token: str, *, patience_s: float = 60.0) -> None:
+    def __init__(self, address: str, token: str, *, patience_s: float = 60.0, tls: TLS | None = None) -> None:
         self.address = address
         self._token = token
         self._patience_s = patience_s
+        self._tls = None if tls is None else tls.client_context()
         self._connection: socket.socket | None = None
         self._parser = FrameParser(bytes_max=1)
         self._hello: dict[str, Any] = {}
@@ -110,5 +112,7 @@ class ItemReader:
     def _connect(self) -> dict[str, Any]:
         if self._connection is None:
             hello = {"token": self._token, "role": "reader"}
-            self._connection, self._hello, self._parser = dial(self.address, hello, timeout_s=_ANSWER_TIMEOUT_S)
+            self._connection, self._hello, self._parser = dial(
+                self.address, hello, timeout_s=_ANSWER_TIMEOUT_S, tls=self._tls
+            )
         return self._hello

@@ -26,9 +26,11 @@ from pyarrow import ipc
 from spillway.errors import InputError, SetupError, SpillwayError
 from spillway.receiver.clients.dialing import Patience, dial, parse_answer
 from spillway.receiver.clients.outbox import Outbox
+from spillway.receiver.clients.securing import receive, send
 from spillway.receiver.wire import frames
 from spillway.receiver.wire.frames import FrameParser
 from spillway.receiver.wire.schema import PUNCTUATION
+from spillway.tls import TLS
 
 _REASONS_MAX = 100
 
@@ -47,16 +49,20 @@ class Sender:
     """Sends items; usable from one thread at a time.
 
     ``sender_id`` names this sender to the receiver; one that is started again under the same name goes on with its
-    numbers. Without a name, a new one is made up. ``patience_s`` is how long a receiver may be away.
+    numbers. Without a name, a new one is made up. ``patience_s`` is how long a receiver may be away. A receiver that
+    was started with a certificate is reached with ``tls``.
     """
 
-    def __init__(self, address: str, token: str, *, sender_id: str = "", patience_s: float = 60.0) -> None:
+    def __init__(
+        self, address: str, token: str, *, sender_id: str = "", patience_s: float = 60.0, tls: TLS | None = None
+    ) -> None:
         self.address = address
         self.sender_id = sender_id or f"sender-{uuid.uuid4().hex[:16]}"
         self.counts = SenderCounts()
         self._token = token
         self._session = uuid.uuid4().hex
         self._patience_s = patience_s
+        self._tls = None if tls is None else tls.client_context()
         self._changed = threading.Condition()
         self._closing = False
         self._aborted = False
@@ -232,7 +238,9 @@ class Sender:
         patience = Patience(self.address, self._patience_s)
         while True:
             try:
-                connection, answer, parser = dial(self.address, hello, timeout_s=max(1.0, self._patience_s))
+                connection, answer, parser = dial(
+                    self.address, hello, timeout_s=max(1.0, self._patience_s), tls=self._tls
+                )
                 break
             except OSError as error:
                 if self._aborted:
@@ -279,12 +287,12 @@ class Sender:
                         self._ear.recv(1 << 12)
                         continue
                     if events & selectors.EVENT_READ:
-                        data = connection.recv(1 << 16)
-                        if not data:
+                        data = receive(connection, 1 << 16)
+                        if data == b"":
                             raise ConnectionResetError("the receiver hung up")
-                        parser.feed(data)
+                        parser.feed(data or b"")
                     if events & selectors.EVENT_WRITE:
-                        going = going[connection.send(going) :]
+                        going = going[send(connection, going) :]
 
     def _hear(self, parser: FrameParser) -> None:
         while (frame := parser.next()) is not None:
