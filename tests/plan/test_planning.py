@@ -46,7 +46,7 @@ def planned(directory: Path) -> tuple[Evidence, Weighed, Plan, PlanRows]:
     plan = choose(weighed)
     rows = rows_of(evidence, weighed, plan, seconds=1.0)
     evidence.keep(replace(evidence.records, rows=rows))
-    assert len(told) == 3  # what operators cost, outages, lost state
+    assert len(told) == 4  # what operators cost, how fast state changes, outages, lost state
     return evidence, weighed, plan, rows
 
 

@@ -37,7 +37,7 @@ from spillway.plan.proof import prove
 from spillway.plan.reasons import rows_of
 from spillway.records.campaign import read_manifest
 from spillway.records.figures import size
-from spillway.records.plan import PlanRows
+from spillway.records.plan import OperatorRow, PlanRows
 from spillway.report.plan_page import plan_page
 
 REPETITIONS = 2  # of each fault: orders of arrival make far less of a difference than places
@@ -146,7 +146,8 @@ def _campaign(options: argparse.Namespace) -> Campaign:
     design = DESIGNS.get(options.graph)
     if design is not None:
         found = design("quick" if options.quick else "full", seed=options.seed)
-        return replace(found, name=options.graph, repetitions=REPETITIONS, golden_repetitions=REPETITIONS, assumed=())
+        repetitions = min(REPETITIONS, found.repetitions)
+        return replace(found, name=options.graph, repetitions=repetitions, golden_repetitions=repetitions, assumed=())
     if options.quick or options.full:
         raise RunError(
             f"--full and --quick are for designs ({', '.join(DESIGNS)}); a campaign file says how large it is."
@@ -200,6 +201,14 @@ class _Observed:
         self._bar.update(self._task, description=progress.doing, completed=progress.done, total=progress.total)
 
 
+def _lost(row: OperatorRow) -> str:
+    if row.stale_s:
+        return f"{row.stale_s:g} s of state"
+    if row.forgets and not row.lost_s:
+        return "all"
+    return f"{row.lost_s:g} s" + (" and state" if row.forgets else "")
+
+
 def _show(name: str, rows: PlanRows, directory: Path) -> None:
     print_table(
         f"{name}: quality {rows.quality:.4f} for {rows.cost:.3g} cores"
@@ -213,9 +222,7 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
                 f"{row.cost:.2g}",
                 size(row.memory_bytes),
                 f"{size(row.written_bytes_per_s)}/s",
-                "all"
-                if row.forgets and not row.lost_s
-                else f"{row.lost_s:g} s" + (" and state" if row.forgets else ""),
+                _lost(row),
                 f"{row.back_s:.3g} s",
                 f"{row.quality:.3f}",
             ]

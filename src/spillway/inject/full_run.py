@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from spillway.clock import Clock
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
 from spillway.local.run import LocalRun
 from spillway.state.folders import default_root
@@ -19,3 +20,9 @@ def full_run(graph: Graph, *, clock: Clock | None = None) -> Iterator[LocalRun]:
         LocalRun(graph, backups=backups, clock=clock) as run,
     ):
         yield run
+
+
+def batches_of(graph: CheckedGraph) -> int:
+    """How many batches the input of a graph has."""
+    feeds = [source.feed for source in graph.sources.values() if source.feed is not None]
+    return max((-(-feed.pieces // feed.pieces_per_batch) for feed in feeds), default=0)

@@ -4,12 +4,12 @@
 is 1 - Ilq / n over n sections (seed 000, 5.2, has Ilq). A section that is missing or doubled counts as one, one that is
 a tenth off as a hundredth. So an operator that is down leaves 1 - down / time, if all is right again when it is back.
 
-What a protection leaves is measured with outages of the very length that its terms name, and with the loss of all
-state where it is lost. Where both come together their Ilq are added up.
+What a protection leaves is measured with outages of the very length that its terms name, with the loss of all state
+where it is lost, and with state as old as it may be where it is stale (``left``).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from spillway.graph.protections import JobProtection, Nothing
 from spillway.graph.replicas import Group
 from spillway.graph.spelling import Spelling
 from spillway.inject.placement import depends
-from spillway.model.terms import Circumstances, Effect, Measured, Terms, proposals, terms_of
-from spillway.plan.evidence import Evidence, Impact, Impacts
+from spillway.model.terms import Circumstances, Measured, Terms, proposals, terms_of
+from spillway.plan.evidence import Evidence
+from spillway.plan.left import Left, tried
 from spillway.plan.prices import Prices
 from spillway.plan.problem import EVEN, Choices, Chosen, Option, Problem, Together, Wishes
 from spillway.plan.search import Point, cheapest, frontier, in_the_way
@@ -58,7 +59,7 @@ class Weighed:
     problem: Problem
     terms: Mapping[tuple[str, str], Terms]  # by operator and option
     measured: Mapping[str, Measured]
-    left: "Left"
+    left: Left
     assumed: tuple[str, ...]
 
     def options(self, plan: Chosen) -> dict[str, Option]:
@@ -90,16 +91,18 @@ def weigh(evidence: Evidence, asked: Asked) -> Weighed:
         restart_s=asked.restart_s, takeover_s=asked.takeover_s, batch_s=asked.batch_s, **asdict(costs)
     )
     measured = evidence.measured(batch_s=asked.batch_s)
-    declared = {name: proposals(of) for name, of in measured.items()}
-    terms = {
-        (name, described(protection)): terms_of(protection, measured[name], around)
-        for name, protections in declared.items()
-        for protection in protections
-    }
-    outages = evidence.outages(found.effect.lost_s for found in terms.values() if found.effect.lost_s)
-    losses = evidence.losses_of_state() if any(found.effect.forgets for found in terms.values()) else {}
-    left = Left(evidence, outages, losses, asked.window_s)
     watched = _upstream_of(evidence, asked.wishes.lossless)
+    declared: dict[str, list[Any]] = {}
+    terms = {}
+    for name, of in measured.items():
+        for protection in proposals(of):
+            found = terms_of(protection, of, around)
+            # State that must not be stale can be in no plan, so what it would do is not tried.
+            if not found.effect.stale_s or name not in watched:
+                terms[name, described(protection)] = found
+                declared.setdefault(name, []).append(protection)
+    effects = [(name, found.effect) for (name, _), found in terms.items()]
+    left = Left(evidence, tried(evidence, effects), window_s=asked.window_s)
     operators = tuple(
         Choices(
             operator=name,
@@ -119,11 +122,11 @@ def weigh(evidence: Evidence, asked: Asked) -> Weighed:
         terms=terms,
         measured=measured,
         left=left,
-        assumed=(*_assumed(asked), *left.assumed),
+        assumed=_assumed(asked),
     )
 
 
-def _option(operator: str, protection: Any, terms: Terms, left: "Left", prices: Prices) -> Option:
+def _option(operator: str, protection: Any, terms: Terms, left: Left, prices: Prices) -> Option:
     return Option(
         name=described(protection),
         cost=prices.of(terms.cost),
@@ -198,7 +201,7 @@ def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
         if isinstance(protect, Group) and checked.operators[name].stateful:
             own[name] = Nothing()
         senders = [edge.stream for edge in checked.into(name) if edge.stream.node in checked.operators]
-        drops = () if effect.lossless or isinstance(protect, Group) else tuple(dict.fromkeys(map(str, senders)))
+        drops = () if effect.keeps_input or isinstance(protect, Group) else tuple(dict.fromkeys(map(str, senders)))
         of_job = isinstance(protect, Group | JobProtection)
         jobs.append(WrittenJob(name=name, operators=(name,), protect=protect if of_job else None, drops=drops))
         if not of_job and checked.operators[name].stateful:
@@ -206,52 +209,6 @@ def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
     found = Written(graph=evidence.graph.name, operators=own, jobs=tuple(jobs))
     found.applied(evidence.graph).checked()  # a plan that may not run is refused here, and not by whoever runs it
     return found
-
-
-class Left:
-    """What is left of every fault that was tried, under an effect."""
-
-    def __init__(self, evidence: Evidence, outages: Impacts, losses: Impacts, window_s: float) -> None:
-        self._evidence = evidence
-        self._outages = outages
-        self._losses = losses
-        self._window_s = window_s
-        campaign = evidence.campaign
-        self._samples = len(campaign.offsets) * campaign.repetitions
-        self._sections = max(window_s * evidence.rate[1] / campaign.section_tuples, 1.0)
-        self._unknown: set[str] = set()
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        return tuple(
-            f"What it does to lose all that {name} keeps cannot be tried, since it is not kept by key: it is taken to "
-            f"ruin the answer."
-            for name in sorted(self._unknown)
-        )
-
-    def of(self, operator: str, effect: Effect) -> tuple[float, ...]:
-        return tuple(impact.ilq / self._sections for impact in self.impacts(operator, effect))
-
-    def wrong_s(self, operator: str, effect: Effect) -> float:
-        """For how long the output is wrong at worst."""
-        return max(impact.wrong_s for impact in self.impacts(operator, effect))
-
-    def impacts(self, operator: str, effect: Effect) -> tuple[Impact, ...]:
-        nothing = (Impact(ilq=0.0, wrong_s=0.0),) * self._samples
-        if operator not in self._evidence.reaching:
-            return nothing
-        lost = self._outages[self._evidence.stand_ins[operator], effect.lost_s] if effect.lost_s else nothing
-        forgot = self._forgotten(operator) if effect.forgets else nothing
-        return tuple(
-            Impact(ilq=one.ilq + other.ilq, wrong_s=max(one.wrong_s, other.wrong_s))
-            for one, other in zip(lost, forgot, strict=True)
-        )
-
-    def _forgotten(self, operator: str) -> tuple[Impact, ...]:
-        if self._evidence.can_forget(operator):
-            return self._losses[operator, 1.0]
-        self._unknown.add(operator)
-        return (Impact(ilq=self._sections, wrong_s=self._window_s),) * self._samples
 
 
 def _upstream_of(evidence: Evidence, sink: str | None) -> frozenset[str]:
@@ -291,7 +248,7 @@ def _most(problem: Problem, wishes: Wishes, name: str) -> str:
     return ""
 
 
-def _assumed(asked: Asked) -> Sequence[str]:
+def _assumed(asked: Asked) -> tuple[str, ...]:
     together = [f"{', '.join(group)} also fail as one, as often as one of them." for group in asked.together]
     return (
         f"A restart takes {asked.restart_s:g} s; a replica speaks {asked.takeover_s:g} s after a failure was noticed.",
@@ -300,6 +257,7 @@ def _assumed(asked: Asked) -> Sequence[str]:
         + ". What is sent to one that is down is lost, unless its protection keeps it.",
         *together,
         "What an outage and the loss of state do was tried apart, and added up.",
+        "Under Approximate a fault is the first one, at the moment when its backup is oldest; later ones cost less.",
         f"For the model every operator crashes {asked.crash_rate * 3600:.3g} times an hour, and state that was upset "
         "settles as the aggregate of seed 001 does.",
         "A checkpoint is as old as it may be when its operator fails; tuples it lacks count as lost.",

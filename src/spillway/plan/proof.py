@@ -17,7 +17,8 @@ from spillway.inject.campaign import AppInput, Campaign
 from spillway.inject.running import Observer
 from spillway.parallel.pool import Pool
 from spillway.plan.evidence import Evidence
-from spillway.plan.planning import Left, Plan, Weighed, candidates
+from spillway.plan.left import Left, tried
+from spillway.plan.planning import Plan, Weighed, candidates
 from spillway.plan.problem import EVEN, Choices, Chosen, Option, Problem
 from spillway.records.plan import ProofRow
 from spillway.seeds import generator
@@ -50,23 +51,13 @@ def prove(
     campaign = proof_campaign(replace(evidence.campaign, rates=dict([evidence.rate])))
     trial = Evidence(evidence.directory / "proof", campaign, pool=pool, told=told, observe=observe)
     plans = candidates(plan)
-    left = _left(trial, weighed, list(plans.values()))
-    return tuple(_row(name, chosen, weighed, left, campaign) for name, chosen in plans.items())
-
-
-def _left(trial: Evidence, weighed: Weighed, plans: list[Chosen]) -> Left:
-    """What is left of faults in the proof, for all that the plans leave."""
     effects = {
         (name, weighed.terms[name, option.name].effect)
-        for plan in plans
-        for name, option in weighed.options(plan).items()
-        if name in trial.reaching
+        for chosen in plans.values()
+        for name, option in weighed.options(chosen).items()
     }
-    losing = sorted({name for name, effect in effects if effect.lost_s})
-    forgetting = sorted({name for name, effect in effects if effect.forgets})
-    outages = trial.outages({effect.lost_s for _, effect in effects if effect.lost_s}, operators=losing)
-    losses = trial.losses_of_state(operators=forgetting)
-    return Left(trial, outages, losses, weighed.asked.window_s)
+    left = Left(trial, tried(trial, effects), window_s=weighed.asked.window_s)
+    return tuple(_row(name, chosen, weighed, left, campaign) for name, chosen in plans.items())
 
 
 def _row(name: str, plan: Chosen, weighed: Weighed, left: Left, campaign: Campaign) -> ProofRow:

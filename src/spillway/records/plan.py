@@ -4,7 +4,9 @@ manifest.json              format, kind, what was planned, version, machine; the
 costs.json                 what durable writes and processes cost on this machine
 profile-DIGEST.json        what operators cost, put out and remember, under backups in every batch
 outage-DIGEST/             a campaign: what outages of each operator do to the answer
+drifts-DIGEST.json         how far the state of operators gets from a backup as time goes by
 state_loss-DIGEST/         a campaign: what losing its state does
+set_back-DIGEST/           a campaign: what it does to go on with state of some age
 proof-DIGEST/              a campaign: the faults of a plan and its neighbours, at other places of another input
 
 A digest is that of what was asked, so evidence that a later question also wants is found again, and other evidence lies
@@ -46,6 +48,7 @@ class OperatorRow:
     lossless: bool
     quality_restarted: float  # what the worst of its faults leaves if it is only restarted
     quality: float  # and under the plan
+    stale_s: float = 0.0  # how old its state then is at most
     like: str = ""  # the operator whose outages were tried in its place
 
 

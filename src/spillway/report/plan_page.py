@@ -235,6 +235,8 @@ def _given(row: OperatorRow) -> str:
 def _lost(row: OperatorRow) -> str:
     if row.lossless:
         return "nothing"
+    if row.stale_s:
+        return f"{row.stale_s:g} s of what it keeps"
     return f"{row.lost_s:g} s" + (" and all it keeps" if row.forgets else "")
 
 
