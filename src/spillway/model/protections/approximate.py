@@ -19,7 +19,6 @@ Sources can be read again: items that a receiver may lose are not modelled.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from spillway.errors import ModelError
 from spillway.graph.protections import Approximate
@@ -38,7 +37,6 @@ class BoundedState(Technique):
 
     theta_tuples: float
     catch_up: float | None = None
-    bounded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.theta_tuples < 2**52:
@@ -48,18 +46,22 @@ class BoundedState(Technique):
     def name(self) -> str:
         return "approximate"
 
+    @property
+    def bounded(self) -> bool:
+        return True
+
     def layout(self, flow: Flow) -> Layout:
         states = {each.name: Restart(state="bounded") if each.stateful else EXACT for each in flow.operators}
         return plain(flow, restarts=states, keeps=True, catch_up=self.catch_up)
 
-    def places(self, building: Building) -> None:
-        for index, operator in enumerate(building.flow.operators):
-            for at, port in enumerate(operator.ports):
-                if port.stateful:
-                    name = f"{operator.name}.{port.name}"
-                    half = int(self._theta_tokens(building.flow, index, at)) // 2
-                    building.allowed[index, at] = building.net.place(f"{name}.allowed", half)
-                    building.forgotten[index, at] = building.net.place(f"{name}.forgotten")
+    def places_of(self, building: Building, index: int) -> None:
+        operator = building.flow.operators[index]
+        for at, port in enumerate(operator.ports):
+            if port.stateful:
+                name = f"{operator.name}.{port.name}"
+                half = int(self._theta_tokens(building.flow, index, at)) // 2
+                building.allowed[index, at] = building.net.place(f"{name}.allowed", half)
+                building.forgotten[index, at] = building.net.place(f"{name}.forgotten")
 
     def invariant(self, building: Building) -> Number:
         """No port has forgotten more than its share of theta."""

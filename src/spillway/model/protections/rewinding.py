@@ -15,6 +15,7 @@ the stream log that an uncoordinated checkpoint holds, as all that is written to
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spillway.errors import ModelError
 from spillway.graph.protections import Coordinated, JobProtection, Uncoordinated
@@ -36,6 +37,7 @@ class RewindingJobs(Technique):
     coordinated: bool = True
     batch_s: float = 1.0
     catch_up: float | None = None
+    lossless: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         named = [name for job in self.jobs for name in job]
