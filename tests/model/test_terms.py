@@ -62,7 +62,7 @@ def test_a_replica_does_all_of_the_work_again_and_is_back_first() -> None:
 
 def test_settings_are_proposed_that_do_something() -> None:
     of_stateless = {type(each).__name__ for each in proposals(STATELESS)}
-    assert of_stateless == {"Nothing", "Exact", "Group"}
+    assert of_stateless == {"Nothing", "Exact", "Group", "Coordinated"}
     for each in proposals(KEEPS):
         terms_of(each, KEEPS, AROUND)
 

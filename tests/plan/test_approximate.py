@@ -1,6 +1,7 @@
 """Plans in which a theta is chosen: how fast state changes, what it does to be set back, and which theta is enough."""
 
 import itertools
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,13 @@ import pytest
 from spillway.apps.wordcount import APP
 from spillway.errors import RunError
 from spillway.graph import Discard, Graph
-from spillway.graph.protections import Approximate, Exact, Nothing
+from spillway.graph.protections import Approximate, Coordinated, Nothing
 from spillway.inject import AppInput, Campaign
 from spillway.local import LocalRun
 from spillway.parallel import ThisProcess
 from spillway.plan.drifting import kept_drifts, measure_drifts, threshold_of_one
 from spillway.plan.evidence import Evidence
-from spillway.plan.planning import Asked, choose, spelled, weigh, written
+from spillway.plan.planning import Asked, choose, may_be_everywhere, spelled, weigh, written
 from spillway.plan.problem import Wishes
 from spillway.plan.reasons import rows_of
 from spillway.score import Sum
@@ -80,7 +81,8 @@ def test_the_theta_chosen_leaves_the_quality_wished(evidence: Evidence) -> None:
     assert 0 < small < large
     again = weigh(evidence, Asked(wishes=Wishes(quality=1.0, percentile=1.0), restart_s=2.0, window_s=20.0))
     assert weighed.problem.cost(plan.chosen) < again.problem.cost(choose(again).chosen)
-    assert weigh_lossless(evidence)["counts"].protection == Exact()
+    lossless = weigh_lossless(evidence)
+    assert lossless["words"].protection == lossless["counts"].protection == Coordinated(every=timedelta(seconds=60))
 
 
 def test_a_plan_with_a_theta_is_told_and_runs(evidence: Evidence) -> None:
@@ -94,6 +96,23 @@ def test_a_plan_with_a_theta_is_told_and_runs(evidence: Evidence) -> None:
     protections = written(evidence, weighed, plan.chosen)
     assert spelled(protections.operators["counts"]) == row.written
     assert not any(job.drops for job in protections.jobs if job.name == "counts")  # its input is kept
+
+
+def test_what_would_break_a_lossless_contract_is_refused(evidence: Evidence) -> None:
+    weighed = weigh(evidence, Asked(wishes=Wishes(lossless="out"), restart_s=2.0, window_s=20.0))
+    chosen = tuple(
+        next(at for at, option in enumerate(choices.options) if option.protection == Nothing())
+        for choices in weighed.problem.operators
+    )
+    with pytest.raises(RunError, match=r"Sink 'out' cannot have a lossless contract: counts \(Nothing\): nothing is"):
+        written(evidence, weighed, chosen)
+
+
+def test_all_go_back_together_where_a_graph_may_run_so() -> None:
+    graph = words(2)
+    assert may_be_everywhere(graph, Coordinated(every=timedelta(seconds=60)))
+    graph.job("counting", ["counts"])  # it says itself what its jobs are
+    assert not may_be_everywhere(graph, Coordinated(every=timedelta(seconds=60)))
 
 
 def test_drifts_that_cannot_be_read_are_refused(tmp_path: Path) -> None:

@@ -53,6 +53,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     wishes.add_argument("--bytes-per-hour", type=float, metavar="BYTES", help="of backups at most, such as 1e9")
     wishes.add_argument("--lossless", metavar="SINK", help="nothing is lost of what reaches it")
     wishes.add_argument("--back-within", type=seconds, metavar="SECONDS", help="every operator answers again so soon")
+    wishes.add_argument(
+        "--rewinds",
+        action="store_true",
+        help="all may go back together and take back what they put out since, as under Coordinated (with --lossless: "
+        "always weighed)",
+    )
     fails = parser.add_argument_group("what can fail")
     fails.add_argument(
         "--fails", action="append", default=[], metavar="OPERATOR=TIMES", help="how often, the others once; repeat"
@@ -95,6 +101,7 @@ def main(options: argparse.Namespace) -> int:
         evidence = Evidence(directory, campaign, pool=pool, told=observed.told, observe=observed)
         weighed = weigh(evidence, asked)
         plan = choose(weighed)
+        protections = written(evidence, weighed, plan.chosen)  # whether asked for or not: refused if it may not run
         rows = rows_of(evidence, weighed, plan, seconds=0.0)
         unprotected = {"unprotected": plan.frontier[0].plan} if plan.frontier[0].cost == 0 else {}
         rows = replace(rows, judged=judge(evidence, weighed, unprotected | candidates(plan), pool=pool))
@@ -105,7 +112,7 @@ def main(options: argparse.Namespace) -> int:
     evidence.keep(replace(evidence.records, rows=rows))
     _write_page(directory)
     if options.write is not None:
-        _write_protections(options.write, written(evidence, weighed, plan.chosen), rows)
+        _write_protections(options.write, protections, rows)
     if options.json:
         print_json({"graph": evidence.graph.name, "directory": str(directory), **rows.as_json()})
     else:
@@ -129,6 +136,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         batch_s=options.batch,
         window_s=options.window,
         crash_rate=options.crash_rate,
+        rewinds=options.rewinds,
         rates=dict(_times(given) for given in options.fails),
         together=tuple(tuple(names.split(",")) for names in options.together),
     )

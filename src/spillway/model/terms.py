@@ -151,6 +151,7 @@ class Terms:
 
     cost: Cost
     effect: Effect
+    everywhere: bool = False  # whether all operators of a graph have it, or none
 
 
 @singledispatch

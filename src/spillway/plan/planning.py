@@ -14,7 +14,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from spillway.backup.written import Written, WrittenJob
-from spillway.errors import ModelError, RunError
+from spillway.errors import GraphError, ModelError, RunError
+from spillway.graph.contracts import Contract
+from spillway.graph.graph import Graph
+from spillway.graph.keeping import obstacles
 from spillway.graph.protections import JobProtection, Nothing
 from spillway.graph.replicas import Group
 from spillway.graph.spelling import Spelling
@@ -43,12 +46,21 @@ class Asked:
     window_s: float = WINDOW_S
     crash_rate: float = CRASH_RATE  # of every operator, in a second, for what the model says
     rates: Mapping[str, float] = field(default_factory=dict)  # faults of an operator, where they are not as many as 1
+    rewinds: bool = False  # whether all may go back together, even where nothing is wished to be lossless
     together: tuple[tuple[str, ...], ...] = ()  # operators of a host, which also fail as one, as often as one does
     prices: Prices = field(default_factory=Prices)
 
     def __post_init__(self) -> None:
         if not 0 < self.window_s < math.inf:
             raise ModelError(f"Asked: quality is told over some time, above 0 s; got {self.window_s!r}.")
+
+    @property
+    def going_back(self) -> bool:
+        """Whether protections are weighed under which all of a graph goes back, and takes back what it put out.
+
+        What comes out in the end is cheap to get right that way; who reads it at once sees it withdrawn.
+        """
+        return self.rewinds or self.wishes.lossless is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +110,8 @@ def weigh(evidence: Evidence, asked: Asked) -> Weighed:
         for protection in proposals(of):
             found = terms_of(protection, of, around)
             # State that must not be stale can be in no plan, so what it would do is not tried.
+            if found.everywhere and not (asked.going_back and may_be_everywhere(evidence.graph, protection)):
+                continue
             if not found.effect.stale_s or name not in watched:
                 terms[name, described(protection)] = found
                 declared.setdefault(name, []).append(protection)
@@ -134,6 +148,7 @@ def _option(operator: str, protection: Any, terms: Terms, left: Left, prices: Pr
         written_bytes_per_s=terms.cost.written_bytes_per_s,
         back_s=terms.effect.back_s,
         lossless=terms.effect.lossless,
+        everywhere=described(protection) if terms.everywhere else "",
         protection=protection,
     )
 
@@ -165,7 +180,8 @@ def choose(weighed: Weighed) -> Plan:
 
 def _best(choices: Choices) -> Option:
     """The option that leaves least of a fault and, of those, is back first: a replica, mostly."""
-    return min(choices.options, key=lambda option: (max(option.impairments), option.back_s, option.cost))
+    alone = [option for option in choices.options if not option.everywhere]
+    return min(alone, key=lambda option: (max(option.impairments), option.back_s, option.cost))
 
 
 def candidates(plan: Plan) -> dict[str, Chosen]:
@@ -188,6 +204,16 @@ def spelled(protection: Any) -> str:
     return spelling.write(protection)
 
 
+def may_be_everywhere(graph: Graph, protection: Any) -> bool:
+    """Whether a graph may run with each operator a job by itself, all of them under this protection."""
+    jobs = tuple(WrittenJob(name=name, operators=(name,), protect=protection) for name in graph.checked().operators)
+    try:
+        Written(graph=graph.name, jobs=jobs).applied(graph).divided()
+    except GraphError:
+        return False
+    return True
+
+
 def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
     """A plan as a file of protections: every operator a job by itself, which comes back as its protection has it.
 
@@ -207,7 +233,14 @@ def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
         if not of_job and checked.operators[name].stateful:
             own[name] = protect
     found = Written(graph=evidence.graph.name, operators=own, jobs=tuple(jobs))
-    found.applied(evidence.graph).checked()  # a plan that may not run is refused here, and not by whoever runs it
+    applied = found.applied(evidence.graph).checked()  # what may not run is refused here, and not by whoever runs it
+    sink = weighed.asked.wishes.lossless
+    refused = [] if sink is None else list(obstacles(applied, sink, Contract(lossless=True), {}))
+    if refused:
+        raise RunError(
+            f"Sink {sink!r} cannot have a lossless contract: {refused[0].operator} ({refused[0].protection}): "
+            f"{refused[0].why}."
+        )
     return found
 
 
@@ -260,6 +293,7 @@ def _assumed(asked: Asked) -> tuple[str, ...]:
         "Under Approximate a fault is the first one, at the moment when its backup is oldest; later ones cost less.",
         f"For the model every operator crashes {asked.crash_rate * 3600:.3g} times an hour, and state that was upset "
         "settles as the aggregate of seed 001 does.",
+        *([] if asked.going_back else ["Output is not taken back: what all of a graph goes back under was left out."]),
         "A checkpoint is as old as it may be when its operator fails; tuples it lacks count as lost.",
         "A replica that takes over misses as much as an outage of that length at its input would.",
         f"A gigabyte of memory is worth {asked.prices.memory_gb:g} cores, and a megabyte written in a second "
