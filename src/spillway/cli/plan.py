@@ -20,14 +20,13 @@ from spillway.inject.running import Progress as CampaignProgress
 from spillway.papers.injection.designs import DESIGNS
 from spillway.parallel import open_pool
 from spillway.plan.evidence import Evidence
-from spillway.plan.judging import judge
+from spillway.plan.judging import heeded
 from spillway.plan.planning import (
     CRASH_RATE,
     RESTART_S,
     TAKEOVER_S,
     WINDOW_S,
     Asked,
-    candidates,
     choose,
     weigh,
     written,
@@ -100,11 +99,9 @@ def main(options: argparse.Namespace) -> int:
         pool = stack.enter_context(open_pool(processes=options.processes))
         evidence = Evidence(directory, campaign, pool=pool, told=observed.told, observe=observed)
         weighed = weigh(evidence, asked)
-        plan = choose(weighed)
+        plan, judged = heeded(evidence, weighed, choose(weighed), pool=pool)
         protections = written(evidence, weighed, plan.chosen)  # whether asked for or not: refused if it may not run
-        rows = rows_of(evidence, weighed, plan, seconds=0.0)
-        unprotected = {"unprotected": plan.frontier[0].plan} if plan.frontier[0].cost == 0 else {}
-        rows = replace(rows, judged=judge(evidence, weighed, unprotected | candidates(plan), pool=pool))
+        rows = replace(rows_of(evidence, weighed, plan, seconds=0.0), judged=judged)
         if options.prove:
             proof = prove(evidence, weighed, plan, pool=pool, told=observed.told, observe=observed)
             rows = replace(rows, proof=proof)
@@ -244,7 +241,7 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
     if rows.judged:
         print_table(
             "two hours with crashes at random, by the model",
-            ["plan", "cores", "available", "tainted", "lost per hour", "delayed per hour"],
+            ["plan", "cores", "available", "tainted", "lost per hour", "delayed per hour", "holds"],
             [
                 [
                     row.plan,
@@ -253,6 +250,7 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
                     f"{row.tainted_share:.3%}",
                     f"{row.lost_per_hour:,.0f}",
                     f"{row.delayed_per_hour:,.0f}",
+                    {None: "", True: "yes", False: "no"}[row.holds],
                 ]
                 for row in rows.judged
             ],

@@ -160,22 +160,28 @@ def choose(weighed: Weighed) -> Plan:
     if chosen is None:
         raise RunError(_no_plan(problem, wishes))
     points = frontier(problem, wishes)
-    cost, quality = problem.cost(chosen), problem.quality(chosen, wishes.percentile)
-    cheaper = [point for point in points if point.cost < cost - EVEN]
-    dearer = [point for point in points if point.cost > cost + EVEN and point.quality > quality + EVEN]
     # Of plans that cost the same the one on the frontier leaves the better quality.
-    same = [point for point in points if abs(point.cost - cost) <= EVEN]
+    same = [point for point in points if abs(point.cost - problem.cost(chosen)) <= EVEN]
     if same and problem.meets(same[0].plan, wishes):
         chosen = same[0].plan
     nothing_lost = cheapest(problem, replace(wishes, quality=1.0, percentile=1.0))
-    return Plan(
+    found = Plan(
         chosen=chosen,
         frontier=points,
-        cheaper=cheaper[-1] if cheaper else None,
-        dearer=dearer[0] if dearer else None,
+        cheaper=None,
+        dearer=None,
         losing_nothing=None if nothing_lost is None else problem.cost(nothing_lost),
         everything=sum(_best(choices).cost for choices in problem.operators),
     )
+    return with_chosen(problem, wishes, found, chosen)
+
+
+def with_chosen(problem: Problem, wishes: Wishes, plan: Plan, chosen: Chosen) -> Plan:
+    """The plan with another one chosen, and its neighbours."""
+    cost, quality = problem.cost(chosen), problem.quality(chosen, wishes.percentile)
+    cheaper = [point for point in plan.frontier if point.cost < cost - EVEN]
+    dearer = [point for point in plan.frontier if point.cost > cost + EVEN and point.quality > quality + EVEN]
+    return replace(plan, chosen=chosen, cheaper=cheaper[-1] if cheaper else None, dearer=dearer[0] if dearer else None)
 
 
 def _best(choices: Choices) -> Option:

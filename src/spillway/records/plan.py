@@ -80,13 +80,14 @@ class ProofRow:
 class JudgedRow:
     """What the model says of a plan: hours with crashes at random."""
 
-    plan: str  # "unprotected", "cheaper", "chosen" or "dearer"
+    plan: str  # "unprotected", "cheaper", "chosen", "dearer", or "refused" for what was nearly chosen
     cost: float
     availability: float
     availability_half_width: float
     tainted_share: float  # of the output
     lost_per_hour: float  # tuples, counted where they were dropped
     delayed_per_hour: float
+    holds: bool | None = None  # whether no more is tainted or lost than the wish allows; none if nothing was wished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

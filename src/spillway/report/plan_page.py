@@ -168,16 +168,18 @@ def _judged(rows: PlanRows) -> list[Section]:
             Cell(f"{row.tainted_share:.3%}", sort=row.tainted_share),
             row.lost_per_hour,
             row.delayed_per_hour,
+            "" if row.holds is None else Cell("holds", tone="good") if row.holds else Cell("does not", tone="warn"),
         ]
         for row in rows.judged
     ]
-    columns = ["Plan", "Cost (cores)", "Available", "Tainted", "Lost per hour", "Delayed per hour"]
+    columns = ["Plan", "Cost (cores)", "Available", "Tainted", "Lost per hour", "Delayed per hour", "Against the wish"]
     return [
         Section(
             "Over hours, by the model",
             text="The same plans simulated for two hours with crashes at random, two hundred times. Available is the "
             "share of time in which every operator is there, right and not behind; lost and delayed are tuples, "
-            "counted where it happened.",
+            "counted where it happened. A plan holds if no more is tainted or lost than the wish allows; of the best "
+            "few the cheapest that holds is chosen.",
             table=table(columns, cells),
         )
     ]
