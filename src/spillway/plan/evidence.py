@@ -37,6 +37,7 @@ from spillway.model.terms import Drift, Measured
 from spillway.operators.operator import Operator
 from spillway.parallel.pool import Pool
 from spillway.plan.drifting import AGES_S, STRETCHES, keep_drifts, kept_drifts, measure_drifts, threshold_of_one
+from spillway.plan.kept_machine import costs_file, of_machine
 from spillway.plan.machine_costs import MachineCosts, kept_costs
 from spillway.records.campaign import CampaignRecords, read_manifest
 from spillway.records.campaign_rows import CampaignGraph, GraphEdge, GraphNode
@@ -108,7 +109,7 @@ class Evidence:
 
     @cached_property
     def costs(self) -> MachineCosts:
-        return kept_costs(self.directory / "costs.json")
+        return kept_costs(self.directory / "costs.json", known=lambda: of_machine(costs_file()))
 
     def measured(self, *, batch_s: float) -> dict[str, Measured]:
         """Every operator in use: what it costs, what reaches it, what it keeps."""
