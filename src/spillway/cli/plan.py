@@ -21,6 +21,7 @@ from spillway.papers.injection.designs import DESIGNS
 from spillway.parallel import open_pool
 from spillway.plan.evidence import Evidence
 from spillway.plan.judging import heeded
+from spillway.plan.killing import Kills, prove_by_kills
 from spillway.plan.planning import (
     CRASH_RATE,
     RESTART_S,
@@ -82,6 +83,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--prove", action="store_true", help="try the plan, a cheaper and a dearer one by faults it was not made from"
     )
     parser.add_argument(
+        "--kills",
+        type=count,
+        default=0,
+        metavar="N",
+        help="with --prove: run it for real, each operator killed N times",
+    )
+    parser.add_argument(
         "--write", type=Path, metavar="FILE.toml", help="the protections, for --protections of spillway run and job"
     )
     parser.add_argument("--batch", type=seconds, default=1.0, help="seconds from one commit to the next (default: 1)")
@@ -105,6 +113,9 @@ def main(options: argparse.Namespace) -> int:
         if options.prove:
             proof = prove(evidence, weighed, plan, pool=pool, told=observed.told, observe=observed)
             rows = replace(rows, proof=proof)
+        if options.kills:
+            killed = prove_by_kills(evidence, weighed, plan, Kills(rounds=options.kills), told=observed.told)
+            rows = replace(rows, killed=(killed,))
     rows = replace(rows, seconds=time.monotonic() - began_s)
     evidence.keep(replace(evidence.records, rows=rows))
     _write_page(directory)
@@ -118,6 +129,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> Asked:
+    if options.kills and not options.prove:
+        raise RunError("--kills says how a plan is proven: say --prove, too.")
     if options.quality is None and options.lossless is None and options.back_within is None:
         raise RunError("Nothing is wished, and nothing is what the cheapest plan gives. Say --quality 0.97, for one.")
     return Asked(
@@ -255,9 +268,11 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
                 for row in rows.judged
             ],
         )
-    if rows.proof:
+    for said, proof in (("under faults it was not made from", rows.proof), ("under real kills", rows.killed)):
+        if not proof:
+            continue
         print_table(
-            "under faults it was not made from",
+            said,
             ["plan", "cores", "foretold", "measured", "95 % interval", "faults", "stands"],
             [
                 [
@@ -269,7 +284,7 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
                     row.faults,
                     "yes" if row.stands else "no",
                 ]
-                for row in rows.proof
+                for row in proof
             ],
         )
     PEOPLE.print(

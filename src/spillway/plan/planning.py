@@ -15,6 +15,7 @@ from typing import Any
 
 from spillway.backup.written import Written, WrittenJob
 from spillway.errors import GraphError, ModelError, RunError
+from spillway.graph.checked import CheckedGraph
 from spillway.graph.contracts import Contract
 from spillway.graph.graph import Graph
 from spillway.graph.keeping import obstacles
@@ -88,6 +89,7 @@ class Plan:
     dearer: Point | None
     losing_nothing: float | None  # what the cheapest plan costs that leaves no trace of any fault
     everything: float  # what it costs to give every operator the best there is
+    one_for_all: float | None  # and what the cheapest protection does that loses nothing, the same for all
 
 
 def weigh(evidence: Evidence, asked: Asked) -> Weighed:
@@ -172,6 +174,7 @@ def choose(weighed: Weighed) -> Plan:
         dearer=None,
         losing_nothing=None if nothing_lost is None else problem.cost(nothing_lost),
         everything=sum(_best(choices).cost for choices in problem.operators),
+        one_for_all=_one_for_all(problem),
     )
     return with_chosen(problem, wishes, found, chosen)
 
@@ -188,6 +191,16 @@ def _best(choices: Choices) -> Option:
     """The option that leaves least of a fault and, of those, is back first: a replica, mostly."""
     alone = [option for option in choices.options if not option.everywhere]
     return min(alone, key=lambda option: (max(option.impairments), option.back_s, option.cost))
+
+
+def _one_for_all(problem: Problem) -> float | None:
+    """What the cheapest protection costs that every operator can have and under which none loses anything."""
+    offered = [
+        {option.name: option for option in choices.options if option.lossless and not option.everywhere}
+        for choices in problem.operators
+    ]
+    common = set(offered[0]).intersection(*offered)
+    return min((sum(of[name].cost for of in offered) for name in common), default=None)
 
 
 def candidates(plan: Plan) -> dict[str, Chosen]:
@@ -221,24 +234,8 @@ def may_be_everywhere(graph: Graph, protection: Any) -> bool:
 
 
 def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
-    """A plan as a file of protections: every operator a job by itself, which comes back as its protection has it.
-
-    Streams to one whose protection keeps nothing of them are dropped while it is down, as was assumed. Operators in a
-    group keep no backups: what one replica lost the other one has.
-    """
-    checked, jobs, own = evidence.checked, [], {}
-    for name, option in weighed.options(plan).items():
-        effect = weighed.terms[name, option.name].effect
-        protect = option.protection
-        if isinstance(protect, Group) and checked.operators[name].stateful:
-            own[name] = Nothing()
-        senders = [edge.stream for edge in checked.into(name) if edge.stream.node in checked.operators]
-        drops = () if effect.keeps_input or isinstance(protect, Group) else tuple(dict.fromkeys(map(str, senders)))
-        of_job = isinstance(protect, Group | JobProtection)
-        jobs.append(WrittenJob(name=name, operators=(name,), protect=protect if of_job else None, drops=drops))
-        if not of_job and checked.operators[name].stateful:
-            own[name] = protect
-    found = Written(graph=evidence.graph.name, operators=own, jobs=tuple(jobs))
+    """A plan as a file of protections; refused if it may not run."""
+    found = as_jobs(evidence.checked, weighed, plan)
     applied = found.applied(evidence.graph).checked()  # what may not run is refused here, and not by whoever runs it
     sink = weighed.asked.wishes.lossless
     refused = [] if sink is None else list(obstacles(applied, sink, Contract(lossless=True), {}))
@@ -248,6 +245,29 @@ def written(evidence: Evidence, weighed: Weighed, plan: Chosen) -> Written:
             f"{refused[0].why}."
         )
     return found
+
+
+def as_jobs(checked: CheckedGraph, weighed: Weighed, plan: Chosen, *, sources_apart: bool = False) -> Written:
+    """The protections of a plan: every operator a job by itself, which comes back as its protection has it.
+
+    Streams to one whose protection keeps nothing of them are dropped while it is down, as was assumed. Operators in a
+    group keep no backups: what one replica lost the other one has. With ``sources_apart`` sources are in a job of their
+    own, and what they send is dropped like the rest.
+    """
+    jobs, own = [], {}
+    for name, option in weighed.options(plan).items():
+        effect = weighed.terms[name, option.name].effect
+        protect = option.protection
+        if isinstance(protect, Group) and checked.operators[name].stateful:
+            own[name] = Nothing()
+        streams = [edge.stream for edge in checked.into(name)]
+        senders = [stream for stream in streams if sources_apart or stream.node in checked.operators]
+        drops = () if effect.keeps_input or isinstance(protect, Group) else tuple(dict.fromkeys(map(str, senders)))
+        of_job = isinstance(protect, Group | JobProtection)
+        jobs.append(WrittenJob(name=name, operators=(name,), protect=protect if of_job else None, drops=drops))
+        if not of_job and checked.operators[name].stateful:
+            own[name] = protect
+    return Written(graph=checked.name, operators=own, jobs=tuple(jobs))
 
 
 def _upstream_of(evidence: Evidence, sink: str | None) -> frozenset[str]:

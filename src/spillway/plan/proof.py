@@ -62,7 +62,7 @@ def prove(
 
 def _row(name: str, plan: Chosen, weighed: Weighed, left: Left, campaign: Campaign) -> ProofRow:
     wishes, problem = weighed.asked.wishes, weighed.problem
-    tried = _tried(plan, weighed, left)
+    tried = of_chosen(weighed, plan, lambda name, option: left.of(name, weighed.terms[name, option.name].effect))
     measured = tried.quality(_only(tried), wishes.percentile)
     low, high = interval(tried, places=len(campaign.offsets), percentile=wishes.percentile, seed=campaign.seed)
     return ProofRow(
@@ -94,19 +94,13 @@ def interval(problem: Problem, *, places: int, percentile: float, seed: int) -> 
     return float(low), float(high)
 
 
-def _tried(plan: Chosen, weighed: Weighed, left: Left) -> Problem:
-    """The problem of a plan that is chosen already, with what was found in the proof."""
+def of_chosen(weighed: Weighed, plan: Chosen, left: Callable[[str, Option], tuple[float, ...]]) -> Problem:
+    """The problem of a plan that is chosen already, with what a proof found to be left under each option."""
     operators = tuple(
         Choices(
             operator=choices.operator,
             rate=choices.rate,
-            options=(
-                Option(
-                    name=option.name,
-                    cost=option.cost,
-                    impairments=left.of(choices.operator, weighed.terms[choices.operator, option.name].effect),
-                ),
-            ),
+            options=(Option(name=option.name, cost=option.cost, impairments=left(choices.operator, option)),),
         )
         for choices, option in zip(weighed.problem.operators, weighed.problem.chosen(plan), strict=True)
     )

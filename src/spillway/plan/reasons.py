@@ -21,6 +21,7 @@ def rows_of(evidence: Evidence, weighed: Weighed, plan: Plan, *, seconds: float)
         cost=problem.cost(plan.chosen),
         cost_of_losing_nothing=plan.losing_nothing,
         cost_of_everything=plan.everything,
+        cost_of_one_for_all=plan.one_for_all,
         written_bytes_per_hour=problem.written_bytes_per_s(plan.chosen) * 3600,
         back_s=problem.back_s(plan.chosen),
         next=_next(weighed, plan, quality),

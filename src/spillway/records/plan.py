@@ -110,6 +110,8 @@ class PlanRows:
     seconds: float
     judged: tuple[JudgedRow, ...] = ()
     proof: tuple[ProofRow, ...] = ()
+    cost_of_one_for_all: float | None = None  # the cheapest protection that loses nothing, the same for every operator
+    killed: tuple[ProofRow, ...] = ()  # what real kills said of the plan chosen
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -171,10 +173,10 @@ def this_version() -> str:
 
 
 def _rows(found: Mapping[str, Any]) -> PlanRows:
-    values = {field.name: found[field.name] for field in fields(PlanRows)}
+    values = {field.name: found[field.name] for field in fields(PlanRows) if field.name in found}
     kinds: dict[str, type[Any]] = {"operators": OperatorRow, "frontier": PointRow, "judged": JudgedRow}
-    for name, kind in {**kinds, "proof": ProofRow}.items():
-        values[name] = tuple(kind(**row) for row in found[name])
+    for name, kind in {**kinds, "proof": ProofRow, "killed": ProofRow}.items():
+        values[name] = tuple(kind(**row) for row in found.get(name, ()))
     for name in ("measured", "assumed"):
         values[name] = tuple(map(str, found[name]))
     return PlanRows(**values)
