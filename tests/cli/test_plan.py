@@ -35,6 +35,11 @@ settled_every = 500
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_costs_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 def test_a_plan_is_made_told_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     campaign, evidence, written = tmp_path / "small.toml", tmp_path / "evidence", tmp_path / "plan.toml"
     campaign.write_text(CAMPAIGN)

@@ -51,9 +51,11 @@ def campaign(**changes: object) -> Campaign:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def both_ways(graph: Graph, *, starts: tuple[int, ...]) -> tuple[PartialTrials, FullTrials]:
+def both_ways(
+    graph: Graph, *, starts: tuple[int, ...], set_back: tuple[int, ...] = ()
+) -> tuple[PartialTrials, FullTrials]:
     """Trials by parts, and trials from start to end, of the same graph."""
-    golden = Golden(graph, starts=starts, settled_every=SETTLED)
+    golden = Golden(graph, starts=starts, settled_every=SETTLED, set_back=set_back)
     return PartialTrials(golden, sink="Sink", stretch_tuples=SETTLED), FullTrials(graph, sink="Sink")
 
 

@@ -10,8 +10,18 @@ from tests.inject.small import SETTLED, TUPLES, bargain, both_ways, ticks
 from spillway.apps.bargain import build
 from spillway.errors import GraphError, InputError
 from spillway.graph import Discard, Exact
-from spillway.inject import Duplication, Fault, Outage, Reordering, StateCorruption, StateLoss, ValueCorruption
+from spillway.inject import (
+    Duplication,
+    Fault,
+    Outage,
+    Reordering,
+    StateCorruption,
+    StateLoss,
+    ValueCorruption,
+    with_fault,
+)
 from spillway.inject.difference import compare
+from spillway.inject.faults.state_set_back import StateSetBack
 from spillway.inject.full_trial import FullTrials
 from spillway.inject.trial import PartialTrials
 from spillway.operators.arrival import Interleaving
@@ -43,6 +53,35 @@ def random_fault(seed: int) -> tuple[Fault, Interleaving | None]:
         return Reordering(**common, reach=SETTLED), arrival
     price = "turnover" if targets == ("VWAP",) else "price"
     return ValueCorruption(**common, column=price), arrival
+
+
+@pytest.mark.parametrize("target", ["Aggregator", "BargainIndex"])
+def test_state_set_back_by_parts_is_that_of_a_real_recovery(target: str) -> None:
+    parts, full = both_ways(bargain(), starts=(3_000,), set_back=(1_000,))
+    fault = StateSetBack(targets=(target,), offset=3_000, length=1_000)  # where a batch begins: both strike there
+    before, recovered = parts.run(fault, None), full.run(fault, None)
+    parts.close()
+    golden = full.output(None).batch
+    assert before.difference.seqs().size
+    assert before.difference.applied(golden).equals(recovered.difference.applied(golden))
+
+
+def test_state_set_back_by_more_than_there_was_is_gone() -> None:
+    parts, _ = both_ways(bargain(), starts=(2_000,), set_back=(5_000,))
+    back, gone = (
+        parts.run(kind(targets=("Aggregator",), offset=2_000, length=length), None).difference
+        for kind, length in ((StateSetBack, 5_000), (StateLoss, 1))
+    )
+    parts.close()
+    assert back.added.equals(gone.added)
+    full = FullTrials(bargain(), sink="Sink")
+    offset = 2_700  # in the batch that begins at 2,000
+    recovered = full.run(StateSetBack(targets=("Aggregator",), offset=offset, length=5_000), None)
+    assert recovered.difference.added.equals(gone.added)
+    with pytest.raises(GraphError, match="'VWAP' keeps no state that could be set back"):
+        full.run(StateSetBack(targets=("VWAP",), offset=500, length=1), None)
+    with pytest.raises(GraphError, match="no graph sets back by itself what it keeps"):
+        with_fault(bargain(), StateSetBack(targets=("Aggregator",), offset=500, length=1))
 
 
 @pytest.fixture(scope="module")

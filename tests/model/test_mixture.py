@@ -3,7 +3,16 @@
 import pytest
 from tests.model.simulating import chain, found
 
-from spillway.model import CheckpointState, ExactState, Faults, FullReplication, KeptItems, NoProtection, Technique
+from spillway.model import (
+    BoundedState,
+    CheckpointState,
+    ExactState,
+    Faults,
+    FullReplication,
+    KeptItems,
+    NoProtection,
+    Technique,
+)
 from spillway.model.protections import Mixture
 from spillway.records.model import MEASURES
 from spillway.san import ModelError
@@ -16,7 +25,12 @@ def hurt(operator: str) -> Faults:
     return Faults(crash_once={operator: 20.0}, recovery_s=5.0)
 
 
-@pytest.mark.parametrize("technique", [KEPT, KeptItems(every_tuples=300, catch_up=3.0), NoProtection()], ids=repr)
+BOUNDED = BoundedState(theta_tuples=100, catch_up=3.0)
+
+
+@pytest.mark.parametrize(
+    "technique", [KEPT, KeptItems(every_tuples=300, catch_up=3.0), NoProtection(), BOUNDED], ids=repr
+)
 @pytest.mark.parametrize("operator", EVERY)
 def test_a_mixture_of_one_is_that_one(technique: Technique, operator: str) -> None:
     alike = Mixture(parts=dict.fromkeys(EVERY, technique))
@@ -44,6 +58,15 @@ def test_the_other_way_round_too() -> None:
     assert lost["lost"].mean == pytest.approx(500, abs=2)
     kept = found(chain(), mixed, hurt("aggregate"), horizon_s=100.0)
     assert kept["lost"].mean == kept["tainted"].mean == 0
+
+
+def test_what_a_theta_leaves_is_within_its_bound_only_where_all_else_is_exact() -> None:
+    kept, lossy = (
+        found(chain(), Mixture(parts={"aggregate": BOUNDED, "filter": other}), hurt("aggregate"), horizon_s=100.0)
+        for other in (KEPT, NoProtection())
+    )
+    assert kept["within_bound"].mean == lossy["tainted"].mean > 0
+    assert kept["tainted"].mean == kept["lost"].mean == lossy["within_bound"].mean == 0
 
 
 def test_skipping_changes_no_law_of_a_mixture() -> None:

@@ -1,15 +1,15 @@
 """Terms: what protections cost and leave, and a protection of one's own that takes part in plans."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 
 from spillway.errors import ModelError
-from spillway.graph.protections import Approximate, Checkpoint, Coordinated, Exact, Nothing, UpstreamBackup
+from spillway.graph.protections import Approximate, Checkpoint, Coordinated, Exact, Nothing, Protection, UpstreamBackup
 from spillway.graph.replicas import Group
 from spillway.model import terms
-from spillway.model.terms import Circumstances, Cost, Measured, Terms, proposals, proposes, terms_of
+from spillway.model.terms import Circumstances, Cost, Drift, Measured, Terms, proposals, proposes, terms_of
 
 AROUND = Circumstances(
     restart_s=16.0,
@@ -62,14 +62,47 @@ def test_a_replica_does_all_of_the_work_again_and_is_back_first() -> None:
 
 def test_settings_are_proposed_that_do_something() -> None:
     of_stateless = {type(each).__name__ for each in proposals(STATELESS)}
-    assert of_stateless == {"Nothing", "Exact", "Group"}
+    assert of_stateless == {"Nothing", "Exact", "Group", "Coordinated"}
     for each in proposals(KEEPS):
         terms_of(each, KEEPS, AROUND)
 
 
 def test_a_protection_without_costs_is_refused_in_a_sentence() -> None:
-    with pytest.raises(ModelError, match="Operator 'o': nothing says what the protection Approximate costs"):
-        terms_of(Approximate(theta=1.0), KEEPS, AROUND)
+    class Unpriced(Protection):
+        pass
+
+    with pytest.raises(ModelError, match="Operator 'o': nothing says what the protection Unpriced costs"):
+        terms_of(Unpriced(), KEEPS, AROUND)
+
+
+DRIFTS = replace(KEEPS, threshold=0.25, drifts=(
+    Drift(age_s=2.0, least=20.0, most=40.0), Drift(age_s=10.0, least=100.0, most=110.0),
+))  # fmt: skip
+
+
+def test_a_theta_is_worth_the_time_in_which_state_uses_it_up() -> None:
+    assert proposed(DRIFTS) == [80.0, 400.0]
+    small, large, between = (terms_of(Approximate(theta=theta), DRIFTS, AROUND) for theta in (80.0, 400.0, 81.0))
+    assert (small.effect.stale_s, large.effect.stale_s, between.effect.stale_s) == (2.0, 10.0, 10.0)
+    # What is most is used up sooner, and backups are as frequent as that: 20 of 40 in a second, 100 in 2 + 8 · 60/70.
+    assert small.cost.written_bytes_per_s == 200_000.0
+    assert large.cost.written_bytes_per_s == pytest.approx(1e6 / (2 + 8 * 60 / 70))
+    for found in (small, large):
+        assert (found.effect.lost_s, found.effect.forgets, found.effect.keeps_input) == (0.0, False, True)
+        assert not found.effect.lossless
+
+
+def test_a_theta_beyond_all_that_was_seen_keeps_nothing_for_sure() -> None:
+    found = terms_of(Approximate(theta=1e9), DRIFTS, AROUND)
+    assert found.effect.forgets
+    assert found.cost.written_bytes_per_s == 0.0
+    assert not proposed(replace(KEEPS, threshold=0.25, drifts=(Drift(age_s=2.0, least=0.0, most=5.0),)))
+    with pytest.raises(ModelError, match="what a receiver may lose is not weighed"):
+        terms_of(Approximate(theta=1.0, items=5.0), DRIFTS, AROUND)
+
+
+def proposed(of: Measured) -> list[float]:
+    return [each.theta for each in proposals(of) if isinstance(each, Approximate)]
 
 
 def test_a_protection_of_ones_own_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:

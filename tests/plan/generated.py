@@ -16,7 +16,7 @@ class Generated:
     wishes: Wishes
 
 
-def generated(seed: int, *, operators: int, options: int, hosts: int = 0) -> Generated:
+def generated(seed: int, *, operators: int, options: int, hosts: int = 0, everywhere: int = 0) -> Generated:
     """A graph of so many operators that read one or two before them; one sink in two wants everything."""
     random = generator(seed, "plans")
     reads = [
@@ -45,6 +45,7 @@ def generated(seed: int, *, operators: int, options: int, hosts: int = 0) -> Gen
                     lossless=worth == 0.0,
                 )
             )
+        found += [_everywhere(random, name, share * moments) for name in ("twice", "thrice")[:everywhere]]
         made.append(
             Choices(
                 operator=f"o{at}",
@@ -69,6 +70,20 @@ def generated(seed: int, *, operators: int, options: int, hosts: int = 0) -> Gen
         back_within_s=None if random.random() < 0.8 else 16.0,
     )
     return Generated(problem=Problem(operators=tuple(made), together=joint), wishes=wishes)
+
+
+def _everywhere(random: np.random.Generator, name: str, moments: np.ndarray) -> Option:
+    """An option that all operators have or none: cheap, and with some luck one that loses nothing."""
+    worth = 0.0 if random.random() < 0.7 else float(random.uniform(0.0, 0.1))
+    return Option(
+        name=name,
+        cost=round(float(random.uniform(0.1, 3.0)), 2),
+        impairments=tuple(float(each) for each in worth * moments),
+        written_bytes_per_s=float(random.integers(1, 5)),
+        back_s=16.0,
+        lossless=worth == 0.0,
+        everywhere=name,
+    )
 
 
 def weights_add_up(problem: Problem) -> bool:

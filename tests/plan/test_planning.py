@@ -15,7 +15,7 @@ from spillway.graph.replicas import Group
 from spillway.inject.running import Progress
 from spillway.parallel import ThisProcess
 from spillway.plan.evidence import Evidence, identity_of
-from spillway.plan.judging import judge
+from spillway.plan.judging import heeded, judged_by_model
 from spillway.plan.planning import Asked, Plan, Weighed, choose, spelled, weigh, written
 from spillway.plan.problem import EVEN, Wishes
 from spillway.plan.proof import prove
@@ -46,7 +46,7 @@ def planned(directory: Path) -> tuple[Evidence, Weighed, Plan, PlanRows]:
     plan = choose(weighed)
     rows = rows_of(evidence, weighed, plan, seconds=1.0)
     evidence.keep(replace(evidence.records, rows=rows))
-    assert len(told) == 3  # what operators cost, outages, lost state
+    assert len(told) == 4  # what operators cost, how fast state changes, outages, lost state
     return evidence, weighed, plan, rows
 
 
@@ -135,12 +135,39 @@ def test_the_model_judges_plans_without_replicas(planned: Planned) -> None:
     )
     plans = {"unprotected": plan.frontier[0].plan, "chosen": plan.chosen, "kept": kept, "replicas": replicas}
     often = replace(weighed, asked=replace(ASKED, crash_rate=0.01))
-    rows = judge(evidence, often, plans, pool=ThisProcess(), horizon_s=300.0, precision=runs(5))
-    judged = {row.plan: row for row in rows}
+    said = {
+        name: judged_by_model(evidence, often, name, chosen, pool=ThisProcess(), horizon_s=300.0, precision=runs(5))
+        for name, chosen in plans.items()
+    }
+    assert said.pop("replicas") is None
+    judged = {name: row for name, row in said.items() if row is not None}
     assert set(judged) == {"unprotected", "chosen", "kept"}
     assert judged["kept"].lost_per_hour == judged["kept"].tainted_share == judged["unprotected"].delayed_per_hour == 0
     assert judged["unprotected"].lost_per_hour > judged["chosen"].lost_per_hour > 0
     assert 0 < judged["unprotected"].availability < 1
+
+
+def test_where_crashes_are_frequent_the_model_has_the_next_plan_chosen(planned: Planned) -> None:
+    evidence, weighed, plan, _ = planned
+    quick = {"pool": ThisProcess(), "horizon_s": 300.0, "precision": runs(20)}
+    seldom, rows = heeded(evidence, replace(weighed, asked=replace(ASKED, crash_rate=1e-6)), plan, **quick)
+    assert seldom.chosen == plan.chosen
+    assert {row.plan: row.holds for row in rows}["chosen"]
+    assert plan.dearer is not None
+    # So frequent that what is chosen taints more than a twentieth, while the best there is still holds.
+    often = replace(weighed, asked=replace(ASKED, crash_rate=0.1))
+    found, rows = heeded(evidence, often, plan, **quick)
+    said = [(row.plan, row.holds) for row in rows]
+    assert ("refused", False) in said
+    assert weighed.problem.cost(found.chosen) > weighed.problem.cost(plan.chosen)
+    assert found.cheaper is not None
+    assert weighed.problem.meets(found.chosen, ASKED.wishes)
+    # Where none of the few holds, the cheapest stays, and is told not to.
+    none = replace(weighed, asked=replace(ASKED, crash_rate=0.1, wishes=Wishes(quality=0.95, percentile=0.95)))
+    lossy = replace(plan, frontier=plan.frontier[: plan.frontier.index(plan.dearer)])
+    kept, rows = heeded(evidence, none, lossy, **quick)
+    assert kept.chosen == plan.chosen
+    assert [row.holds for row in rows if row.plan == "chosen"] == [False]
 
 
 def test_a_wish_that_asks_for_more_finds_what_is_there(planned: Planned) -> None:

@@ -9,13 +9,18 @@ from spillway.errors import ModelError
 from spillway.plan.problem import EVEN, Choices, Option, Problem, Together, Wishes
 from spillway.plan.search import all_plans, cheapest, frontier, in_the_way, undominated
 
-SMALL = [(seed, 5 + seed % 2, 3, seed % 3) for seed in range(24)]
-LARGE = [(100, 12, 4, 2), (101, 20, 4, 3), (102, 30, 5, 0), (103, 40, 5, 0), (104, 40, 4, 4), (105, 25, 6, 2)]
+SMALL = [(seed, 5 + seed % 2, 3, seed % 3, 0 if seed % 2 else 2) for seed in range(24)]
+LARGE = [
+    (100, 12, 4, 2, 0), (101, 20, 4, 3, 2), (102, 30, 5, 0, 0), (103, 40, 5, 0, 2), (104, 40, 4, 4, 0),
+    (105, 25, 6, 2, 1),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("seed", "operators", "options", "hosts"), SMALL)
-def test_the_plan_found_is_the_best_of_all(seed: int, operators: int, options: int, hosts: int) -> None:
-    made = generated(seed, operators=operators, options=options, hosts=hosts)
+@pytest.mark.parametrize(("seed", "operators", "options", "hosts", "everywhere"), SMALL)
+def test_the_plan_found_is_the_best_of_all(
+    seed: int, operators: int, options: int, hosts: int, everywhere: int
+) -> None:
+    made = generated(seed, operators=operators, options=options, hosts=hosts, everywhere=everywhere)
     problem, wishes = made.problem, made.wishes
     assert weights_add_up(problem)
     fitting = [plan for plan in all_plans(problem) if problem.meets(plan, wishes)]
@@ -28,9 +33,11 @@ def test_the_plan_found_is_the_best_of_all(seed: int, operators: int, options: i
     assert problem.cost(found) == pytest.approx(min(map(problem.cost, fitting)), abs=1e-6)
 
 
-@pytest.mark.parametrize(("seed", "operators", "options", "hosts"), LARGE)
-def test_no_plan_close_to_the_one_found_is_better(seed: int, operators: int, options: int, hosts: int) -> None:
-    made = generated(seed, operators=operators, options=options, hosts=hosts)
+@pytest.mark.parametrize(("seed", "operators", "options", "hosts", "everywhere"), LARGE)
+def test_no_plan_close_to_the_one_found_is_better(
+    seed: int, operators: int, options: int, hosts: int, everywhere: int
+) -> None:
+    made = generated(seed, operators=operators, options=options, hosts=hosts, everywhere=everywhere)
     problem, wishes = made.problem, made.wishes
     found = cheapest(problem, wishes)
     if found is None:
@@ -38,6 +45,9 @@ def test_no_plan_close_to_the_one_found_is_better(seed: int, operators: int, opt
         return
     assert problem.meets(found, wishes)
     cost = problem.cost(found)
+    for number in range(options, options + everywhere):
+        whole = (number,) * operators
+        assert not problem.meets(whole, wishes) or problem.cost(whole) >= cost - 1e-6
     for first, second in itertools.combinations(range(operators), 2):
         for one, other in itertools.product(range(options), repeat=2):
             near = list(found)
@@ -50,9 +60,13 @@ def test_generated_problems_have_plans_and_have_none() -> None:
     """Or the tests above would show nothing."""
     plans = [
         cheapest(made.problem, made.wishes)
-        for made in (generated(seed, operators=operators, options=options, hosts=hosts)
-                     for seed, operators, options, hosts in SMALL + LARGE)
+        for made in (generated(seed, operators=operators, options=options, hosts=hosts, everywhere=everywhere)
+                     for seed, operators, options, hosts, everywhere in SMALL + LARGE)
     ]  # fmt: skip
+    whole = [
+        plan for (*_, options, _, _), plan in zip(SMALL + LARGE, plans, strict=True) if plan and plan[0] >= options
+    ]
+    assert 2 <= len(whole) < len(plans) / 2
     assert sum(plan is None for plan in plans) >= 2
     assert sum(plan is not None and any(plan) for plan in plans) >= 20
 
@@ -89,6 +103,19 @@ def test_operators_that_fail_together_add_up() -> None:
     assert cheapest(two(), alone) == (0, 0)
     found = cheapest(two(together=True), alone)
     assert found in ((0, 1), (1, 0))  # 0.1 and 0.1 are more than 0.15
+
+
+def test_what_is_had_everywhere_is_had_by_all_or_none() -> None:
+    restart = Option(name="restart", cost=0.0, impairments=(0.1,))
+    kept = Option(name="kept", cost=5.0, impairments=(0.0,), lossless=True)
+    together = Option(name="together", cost=1.0, impairments=(0.0,), lossless=True, everywhere="together")
+    problem = Problem(
+        operators=tuple(Choices(operator=name, options=(restart, kept, together)) for name in ("a", "b", "c"))
+    )
+    assert cheapest(problem, Wishes(quality=1.0, percentile=1.0)) == (2, 2, 2)
+    assert not problem.meets((2, 0, 0), Wishes(quality=0.5))
+    dear = Problem(operators=(*problem.operators, Choices(operator="d", options=(restart, kept))))
+    assert cheapest(dear, Wishes(quality=1.0, percentile=1.0)) == (1, 1, 1, 1)  # d cannot have it
 
 
 def test_a_percentile_leaves_out_the_worst_faults() -> None:

@@ -20,14 +20,14 @@ from spillway.inject.running import Progress as CampaignProgress
 from spillway.papers.injection.designs import DESIGNS
 from spillway.parallel import open_pool
 from spillway.plan.evidence import Evidence
-from spillway.plan.judging import judge
+from spillway.plan.judging import heeded
+from spillway.plan.killing import Kills, prove_by_kills
 from spillway.plan.planning import (
     CRASH_RATE,
     RESTART_S,
     TAKEOVER_S,
     WINDOW_S,
     Asked,
-    candidates,
     choose,
     weigh,
     written,
@@ -37,7 +37,7 @@ from spillway.plan.proof import prove
 from spillway.plan.reasons import rows_of
 from spillway.records.campaign import read_manifest
 from spillway.records.figures import size
-from spillway.records.plan import PlanRows
+from spillway.records.plan import OperatorRow, PlanRows
 from spillway.report.plan_page import plan_page
 
 REPETITIONS = 2  # of each fault: orders of arrival make far less of a difference than places
@@ -53,6 +53,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     wishes.add_argument("--bytes-per-hour", type=float, metavar="BYTES", help="of backups at most, such as 1e9")
     wishes.add_argument("--lossless", metavar="SINK", help="nothing is lost of what reaches it")
     wishes.add_argument("--back-within", type=seconds, metavar="SECONDS", help="every operator answers again so soon")
+    wishes.add_argument(
+        "--rewinds",
+        action="store_true",
+        help="all may go back together and take back what they put out since, as under Coordinated (with --lossless: "
+        "always weighed)",
+    )
     fails = parser.add_argument_group("what can fail")
     fails.add_argument(
         "--fails", action="append", default=[], metavar="OPERATOR=TIMES", help="how often, the others once; repeat"
@@ -77,6 +83,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--prove", action="store_true", help="try the plan, a cheaper and a dearer one by faults it was not made from"
     )
     parser.add_argument(
+        "--kills",
+        type=count,
+        default=0,
+        metavar="N",
+        help="with --prove: run it for real, each operator killed N times",
+    )
+    parser.add_argument(
         "--write", type=Path, metavar="FILE.toml", help="the protections, for --protections of spillway run and job"
     )
     parser.add_argument("--batch", type=seconds, default=1.0, help="seconds from one commit to the next (default: 1)")
@@ -94,18 +107,20 @@ def main(options: argparse.Namespace) -> int:
         pool = stack.enter_context(open_pool(processes=options.processes))
         evidence = Evidence(directory, campaign, pool=pool, told=observed.told, observe=observed)
         weighed = weigh(evidence, asked)
-        plan = choose(weighed)
-        rows = rows_of(evidence, weighed, plan, seconds=0.0)
-        unprotected = {"unprotected": plan.frontier[0].plan} if plan.frontier[0].cost == 0 else {}
-        rows = replace(rows, judged=judge(evidence, weighed, unprotected | candidates(plan), pool=pool))
+        plan, judged = heeded(evidence, weighed, choose(weighed), pool=pool)
+        protections = written(evidence, weighed, plan.chosen)  # whether asked for or not: refused if it may not run
+        rows = replace(rows_of(evidence, weighed, plan, seconds=0.0), judged=judged)
         if options.prove:
             proof = prove(evidence, weighed, plan, pool=pool, told=observed.told, observe=observed)
             rows = replace(rows, proof=proof)
+        if options.kills:
+            killed = prove_by_kills(evidence, weighed, plan, Kills(rounds=options.kills), told=observed.told)
+            rows = replace(rows, killed=(killed,))
     rows = replace(rows, seconds=time.monotonic() - began_s)
     evidence.keep(replace(evidence.records, rows=rows))
     _write_page(directory)
     if options.write is not None:
-        _write_protections(options.write, written(evidence, weighed, plan.chosen), rows)
+        _write_protections(options.write, protections, rows)
     if options.json:
         print_json({"graph": evidence.graph.name, "directory": str(directory), **rows.as_json()})
     else:
@@ -114,6 +129,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> Asked:
+    if options.kills and not options.prove:
+        raise RunError("--kills says how a plan is proven: say --prove, too.")
     if options.quality is None and options.lossless is None and options.back_within is None:
         raise RunError("Nothing is wished, and nothing is what the cheapest plan gives. Say --quality 0.97, for one.")
     return Asked(
@@ -129,6 +146,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         batch_s=options.batch,
         window_s=options.window,
         crash_rate=options.crash_rate,
+        rewinds=options.rewinds,
         rates=dict(_times(given) for given in options.fails),
         together=tuple(tuple(names.split(",")) for names in options.together),
     )
@@ -146,7 +164,8 @@ def _campaign(options: argparse.Namespace) -> Campaign:
     design = DESIGNS.get(options.graph)
     if design is not None:
         found = design("quick" if options.quick else "full", seed=options.seed)
-        return replace(found, name=options.graph, repetitions=REPETITIONS, golden_repetitions=REPETITIONS, assumed=())
+        repetitions = min(REPETITIONS, found.repetitions)
+        return replace(found, name=options.graph, repetitions=repetitions, golden_repetitions=repetitions, assumed=())
     if options.quick or options.full:
         raise RunError(
             f"--full and --quick are for designs ({', '.join(DESIGNS)}); a campaign file says how large it is."
@@ -200,6 +219,14 @@ class _Observed:
         self._bar.update(self._task, description=progress.doing, completed=progress.done, total=progress.total)
 
 
+def _lost(row: OperatorRow) -> str:
+    if row.stale_s:
+        return f"{row.stale_s:g} s of state"
+    if row.forgets and not row.lost_s:
+        return "all"
+    return f"{row.lost_s:g} s" + (" and state" if row.forgets else "")
+
+
 def _show(name: str, rows: PlanRows, directory: Path) -> None:
     print_table(
         f"{name}: quality {rows.quality:.4f} for {rows.cost:.3g} cores"
@@ -213,9 +240,7 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
                 f"{row.cost:.2g}",
                 size(row.memory_bytes),
                 f"{size(row.written_bytes_per_s)}/s",
-                "all"
-                if row.forgets and not row.lost_s
-                else f"{row.lost_s:g} s" + (" and state" if row.forgets else ""),
+                _lost(row),
                 f"{row.back_s:.3g} s",
                 f"{row.quality:.3f}",
             ]
@@ -229,7 +254,7 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
     if rows.judged:
         print_table(
             "two hours with crashes at random, by the model",
-            ["plan", "cores", "available", "tainted", "lost per hour", "delayed per hour"],
+            ["plan", "cores", "available", "tainted", "lost per hour", "delayed per hour", "holds"],
             [
                 [
                     row.plan,
@@ -238,13 +263,16 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
                     f"{row.tainted_share:.3%}",
                     f"{row.lost_per_hour:,.0f}",
                     f"{row.delayed_per_hour:,.0f}",
+                    {None: "", True: "yes", False: "no"}[row.holds],
                 ]
                 for row in rows.judged
             ],
         )
-    if rows.proof:
+    for said, proof in (("under faults it was not made from", rows.proof), ("under real kills", rows.killed)):
+        if not proof:
+            continue
         print_table(
-            "under faults it was not made from",
+            said,
             ["plan", "cores", "foretold", "measured", "95 % interval", "faults", "stands"],
             [
                 [
@@ -256,7 +284,7 @@ def _show(name: str, rows: PlanRows, directory: Path) -> None:
                     row.faults,
                     "yes" if row.stands else "no",
                 ]
-                for row in rows.proof
+                for row in proof
             ],
         )
     PEOPLE.print(

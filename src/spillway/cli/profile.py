@@ -1,13 +1,18 @@
-"""``spillway profile APP``: what the operators of an application cost, put out and remember, as measured here."""
+"""``spillway profile APP``: what the operators of an application cost, put out and remember, as measured here.
+
+``spillway profile --costs`` measures what protections cost on this machine instead (``cli.costs``).
+"""
 
 import argparse
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from spillway.cli.costs import costs_of_machine
 from spillway.cli.graphs import graph_words, is_own, named_app, own_graph
 from spillway.cli.numbers import count, seed
 from spillway.cli.output import PEOPLE, PROGRESS, print_json, print_table
+from spillway.errors import RunError
 from spillway.graph import Discard, Graph
 from spillway.model.measuring import measure_profile
 from spillway.model.profile import FORMAT, Profile
@@ -15,7 +20,12 @@ from spillway.records.figures import size
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    add_app(parser)
+    parser.add_argument("app", metavar="APP", nargs="?", help=graph_words())
+    parser.add_argument(
+        "--costs",
+        action="store_true",
+        help="measure what durable writes and processes cost on this machine, for all plans made here; no APP then",
+    )
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="where the profile goes (default: APP.profile.json)"
     )
@@ -37,6 +47,10 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
+    if options.costs == (options.app is not None):
+        raise RunError("Say which graph is to be measured, or --costs for this machine: one of the two.")
+    if options.costs:
+        return costs_of_machine(json=options.json)
     graph = build_graph(options)
     with tempfile.TemporaryDirectory(prefix="spillway-profile-") as backups:
         profile = measured(graph, backups, tuples_per_s=options.rate)

@@ -4,7 +4,7 @@ import time
 
 from spillway.graph.sinks import Discard
 from spillway.inject.campaign import Campaign
-from spillway.inject.full_trial import full_run
+from spillway.inject.full_run import full_run
 from spillway.inject.rewriting import redraw
 
 _BATCHES_MEASURED = 4

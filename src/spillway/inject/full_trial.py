@@ -1,9 +1,5 @@
 """Trials from the first tuple to the last, on the local runtime: for any graph, and to check the faster ones by."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from tempfile import TemporaryDirectory
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,17 +7,18 @@ import pyarrow as pa
 from spillway.errors import GraphError, InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.graph import Graph
+from spillway.graph.nodes import Edge
 from spillway.graph.sinks import Discard, Memory
 from spillway.inject.difference import Difference
-from spillway.inject.faults.fault import Fault, StateFault
+from spillway.inject.faults.fault import Fault, SetBackFault, StateFault
+from spillway.inject.full_run import full_run
 from spillway.inject.golden import Flow, read_all
 from spillway.inject.rewriting import entries, redraw, with_arrival, with_fault
+from spillway.inject.setting_back import output_set_back
 from spillway.inject.single_operator import joined
 from spillway.inject.trial import Outcome
-from spillway.local.run import LocalRun
 from spillway.operators.arrival import Interleaving
 from spillway.score import affected_seqs
-from spillway.state.folders import default_root
 
 Int64s = npt.NDArray[np.int64]
 
@@ -38,18 +35,22 @@ class FullTrials:
         seqs = [np.asarray(read_all(checked, name)["seq"]) for name in checked.sources]
         self.seqs: Int64s = seqs[0] if len(seqs) == 1 else np.sort(np.concatenate(seqs))
         self._outputs: dict[Interleaving | None, Flow] = {}
+        self._entering: dict[tuple[Edge, ...], Int64s] = {}
 
     def close(self) -> None:
         self._outputs.clear()
 
     def entering(self, fault: Fault) -> Int64s:
         """The numbers of the tuples on the streams that a fault strikes, all together, in the order of ``seq``."""
-        parts = []
-        for edge in entries(self._graph, fault):
-            watched = redraw(self._graph)
-            watched.sink(_WATCHED, edge.stream, Memory())
-            parts.append(np.asarray(_result(watched, _WATCHED)["seq"]))
-        return np.sort(np.concatenate(parts))
+        edges = entries(self._graph, fault)
+        if edges not in self._entering:
+            parts = []
+            for edge in edges:
+                watched = redraw(self._graph)
+                watched.sink(_WATCHED, edge.stream, Memory())
+                parts.append(np.asarray(_result(watched, _WATCHED)["seq"]))
+            self._entering[edges] = np.sort(np.concatenate(parts))
+        return self._entering[edges]
 
     def output(self, arrival: Interleaving | None) -> Flow:
         """What reaches the scored sink without a fault."""
@@ -69,15 +70,10 @@ class FullTrials:
         return Outcome(difference=Difference(lost=np.intersect1d(golden[SEQ], seqs), added=added), rejoined_seq=-1)
 
     def faulty_output(self, fault: Fault, arrival: Interleaving | None) -> pa.RecordBatch:
-        return _result(with_fault(with_arrival(self._graph, arrival), fault), self._sink)
-
-
-@contextmanager
-def full_run(graph: Graph) -> Iterator[LocalRun]:
-    """A run of a graph whose operators may be protected: backups lie in memory, and go with the run."""
-    default_root().mkdir(parents=True, exist_ok=True, mode=0o700)
-    with TemporaryDirectory(prefix="backups-", dir=default_root()) as backups, LocalRun(graph, backups=backups) as run:
-        yield run
+        graph = with_arrival(self._graph, arrival)
+        if isinstance(fault, SetBackFault):
+            return output_set_back(graph, fault, sink=self._sink, seqs=self.seqs)
+        return _result(with_fault(graph, fault), self._sink)
 
 
 def _result(graph: Graph, sink: str) -> pa.RecordBatch:

@@ -93,10 +93,12 @@ class Golden:
     """The golden runs of a graph on its input.
 
     Trials start at marks: where the input begins, and just before the source's tuples numbered ``starts``, at multiples
-    of ``settled_every`` of ``seq``.
+    of ``settled_every`` of ``seq``. There are marks so many tuples before each of those too, for trials that set back.
     """
 
-    def __init__(self, graph: Graph, *, starts: Iterable[int], settled_every: int) -> None:
+    def __init__(
+        self, graph: Graph, *, starts: Iterable[int], settled_every: int, set_back: Iterable[int] = ()
+    ) -> None:
         reason = why_full(graph)
         if reason:
             raise GraphError(f"Trials of parts are not possible: {reason}.")
@@ -111,7 +113,9 @@ class Golden:
         seqs = [flow.seqs for flow in sources.values()]
         self.seqs: Int64s = seqs[0] if len(seqs) == 1 else np.sort(np.concatenate(seqs))
         """The numbers of all tuples that enter."""
-        moments = [int(self.seqs[0]), *(int(self.seqs[start]) for start in starts)]
+        begins = [int(self.seqs[start]) // settled_every * settled_every for start in starts]
+        moments = [int(self.seqs[0]), *begins]
+        moments += [self._earlier(begin, tuples) for begin in begins for tuples in set_back]
         self.marks = tuple(sorted({moment // settled_every * settled_every for moment in moments}))
         self._shared = self._run(graph, Order(flows=sources, snapshots={}, keys={}), met=False)
 
@@ -140,6 +144,14 @@ class Golden:
     def mark(self, seq: int) -> int:
         """The last mark at or before ``seq``."""
         return self.marks[int(np.searchsorted(self.marks, seq, side="right")) - 1]
+
+    def mark_before(self, mark: int, *, tuples: int) -> int:
+        """The last mark that lies at least so many tuples before a mark; the first one if there are not so many."""
+        return self.mark(self._earlier(mark, tuples))
+
+    def _earlier(self, seq: int, tuples: int) -> int:
+        """The ``seq`` so many tuples before one."""
+        return int(self.seqs[max(int(np.searchsorted(self.seqs, seq)) - tuples, 0)])
 
     def _run(self, graph: Graph, known: Order, *, met: bool, trials: bool = True) -> Order:
         """The streams of all operators that are, or are not, behind one that merges, added to the streams known.

@@ -15,10 +15,9 @@ from spillway.graph.graph import Graph
 from spillway.graph.nodes import Edge, Exit, Source, Stream
 from spillway.graph.protections import Nothing
 from spillway.graph.sinks import Sink
-from spillway.inject.faults.fault import Fault, StateFault, TupleFault
+from spillway.inject.faults.fault import Fault, SetBackFault, StateFault, TupleFault
 from spillway.inject.striking_state import with_struck_state
 from spillway.operators.arrival import Interleaving
-from spillway.operators.keyed import Keyed
 from spillway.operators.merging import Int64s, Merging
 from spillway.operators.operator import Operator, Out
 from spillway.state.primitives import Number
@@ -68,6 +67,10 @@ class FaultPoint(Merging):
 
 def with_fault(graph: Graph, fault: Fault) -> Graph:
     """The graph with a fault in front of its targets, or in their state."""
+    if isinstance(fault, SetBackFault):
+        raise GraphError(
+            f"Fault at {', '.join(fault.targets)}: no graph sets back by itself what it keeps. Try it in a campaign."
+        )
     if isinstance(fault, StateFault):
         check_targets(graph, fault)
         return redraw(graph, operator=lambda operator: with_struck_state(operator, fault))
@@ -124,8 +127,13 @@ def check_targets(graph: Graph, fault: Fault) -> None:
             raise GraphError(
                 f"Fault: {target!r} is no source or operator of graph {graph.name!r}; there are {', '.join(known)}."
             )
-        if isinstance(fault, StateFault) and not (isinstance(node, Keyed) and node.key):
-            raise GraphError(f"Fault: {target!r} keeps no state by key that could be corrupted.")
+        if isinstance(fault, StateFault) and not fault.can_strike(node):
+            what = (
+                "state that could be set back"
+                if isinstance(fault, SetBackFault)
+                else "state by key that could be corrupted"
+            )
+            raise GraphError(f"Fault: {target!r} keeps no {what}.")
 
 
 def _downstream(graph: Graph, nodes: set[str]) -> set[str]:

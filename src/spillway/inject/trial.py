@@ -27,7 +27,7 @@ from spillway.errors import InputError
 from spillway.graph.feeds import SEQ
 from spillway.graph.nodes import Edge, Stream
 from spillway.inject.difference import Difference, compare, concatenated
-from spillway.inject.faults.fault import Fault, StateFault, TupleFault
+from spillway.inject.faults.fault import Fault, SetBackFault, StateFault, TupleFault
 from spillway.inject.golden import Flow, Golden, Keys, Order
 from spillway.inject.rewriting import check_targets, entries
 from spillway.inject.single_operator import SingleOperator
@@ -162,8 +162,11 @@ class PartialTrials:
         for single in (golden, faulty):
             single.set_back(order.snapshots[name, start])
         active = last >= 0
-        if corruption is not None:
+        if isinstance(corruption, SetBackFault):
+            faulty.set_back(order.snapshots[name, self.golden.mark_before(start, tuples=corruption.length)])
+        elif corruption is not None:
             faulty.change(corruption.corrupt)
+        if corruption is not None:
             active |= _differ(golden.operator, faulty.operator, keys.different)
         parts: dict[str, list[Difference]] = {port: [] for port in golden.operator.schemas}
         stretch = self._stretch_tuples

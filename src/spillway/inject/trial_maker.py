@@ -18,7 +18,7 @@ from spillway.graph.checked import CheckedGraph
 from spillway.graph.graph import Graph
 from spillway.inject.campaign import Campaign
 from spillway.inject.difference import Difference
-from spillway.inject.faults.fault import At, Fault, StateFault
+from spillway.inject.faults.fault import At, Fault, SetBackFault, StateFault
 from spillway.inject.full_trial import FullTrials
 from spillway.inject.golden import Flow, Golden, read_all, why_full
 from spillway.inject.models import fault_model
@@ -90,12 +90,22 @@ class TrialMaker:
 
     def _by_parts(self) -> TrialRunner:
         campaign = self.campaign
-        golden = Golden(self.graph, starts=campaign.offsets, settled_every=campaign.settled_every)
+        golden = Golden(
+            self.graph, starts=campaign.offsets, settled_every=campaign.settled_every, set_back=self._set_back()
+        )
         golden.order(None)
         if golden.repeated:
             self.full_because = f"operator {golden.repeated!r} puts out several tuples of one seq"
             return self._from_start_to_end()
         return PartialTrials(golden, sink=campaign.sink, stretch_tuples=campaign.settled_every)
+
+    def _set_back(self) -> set[int]:
+        """By how many tuples trials set back what operators keep."""
+        campaign = self.campaign
+        if not issubclass(fault_model(campaign.model), SetBackFault):
+            return set()
+        rates = tuples_and_rates(self.checked)[1] if campaign.rates is None else campaign.rates
+        return {_tuples(outage_s, rate) for outage_s in campaign.outages_s for rate in rates.values()}
 
     def _from_start_to_end(self) -> TrialRunner:
         return FullTrials(self.graph, sink=self.campaign.sink)
@@ -124,8 +134,10 @@ class TrialMaker:
                 outage_s, earlier_s = assumed.lost_s, assumed.lost_s - assumed.outage_s
                 if assumed.how == "replicated":
                     operators, at = assumed.operators, "output"
-        if issubclass(fault_model(campaign.model), StateFault):
-            return campaign.fault(targets=operators, offset=self._seq_at(key.offset_seq), length=1)
+        model = fault_model(campaign.model)
+        if issubclass(model, StateFault):
+            length = _tuples(outage_s, rates[key.rate]) if issubclass(model, SetBackFault) else 1
+            return campaign.fault(targets=operators, offset=self._seq_at(key.offset_seq), length=length)
         probe = campaign.fault(targets=operators, offset=0, length=1, at=at)
         seqs = self._entering_of(probe)
         share = seqs.size / self.runner.seqs.size
@@ -246,6 +258,10 @@ def tuples_and_rates(graph: CheckedGraph) -> tuple[int, dict[str, float]]:
             per_second = np.bincount((micros - micros.min()) // 1_000_000)
             rates = {"average": round(micros.size / span_s, 1), "peak": float(per_second.max())}
     return tuples, rates
+
+
+def _tuples(length_s: float, rate: float) -> int:
+    return max(1, round(length_s * rate))
 
 
 def _chosen(flow: Flow, seqs: Int64s) -> pa.RecordBatch:

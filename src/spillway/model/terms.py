@@ -15,13 +15,15 @@ trying, in a module of its own::
 **Theory.** An operator that is down is as its template says (``model.protections``): what is sent to it meanwhile is
 lost, or kept by whoever sends it, or taken by a replica; and its state comes back whole, or stale, or not at all.
 State that is stale by s seconds lacks what came in them, so it counts as s more seconds lost (as in ``inject``:
-``Assumed``). What so many lost seconds do to the answer is no matter of terms: that is measured, by faults.
+``Assumed``); if its input is kept and only its state is stale, that is told apart. What so many lost seconds do to the
+answer is no matter of terms: that is measured, by faults.
 
 Costs are those *beside* the operator's own work. All are at most what is said, under two assumptions: backups of an
 interval write what as many backups of a single batch would, or all of the state if that is less; and what senders keep
 in memory is all that came since the last backup, and all that comes in one restart.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -32,6 +34,15 @@ from spillway.given import is_number
 
 BUSIEST = 0.95
 """The share of its time for which an operator is taken to work at most: a busier one would never catch up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How far the state of one shard gets from a backup in so many seconds, in its metric: at least, and at most."""
+
+    age_s: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +57,25 @@ class Measured:
     state_bytes: float = 0.0
     changed_bytes_per_s: float = 0.0  # of its state, if every batch writes what it changed
     shards: int = 1  # that share its work
+    drifts: tuple[Drift, ...] = ()  # by age, each longer than the one before
+    threshold: float = 0.0  # of a theta of 1: what a shard that has not failed yet may diverge
 
     def written_bytes_per_s(self, every_s: float) -> float:
         """What backups every so often write at most."""
         return min(self.changed_bytes_per_s, self.state_bytes / every_s)
+
+    def stale_s(self, divergence: float) -> float:
+        """How old a backup is at most while the state diverges by no more than that; infinite if that was not seen."""
+        return next((drift.age_s for drift in self.drifts if drift.least >= divergence), math.inf)
+
+    def diverges_s(self, divergence: float) -> float:
+        """How soon the state diverges by that at the earliest; infinite if that was not seen."""
+        before_s, before = 0.0, 0.0
+        for drift in self.drifts:
+            if drift.most >= divergence:
+                return before_s + (drift.age_s - before_s) * (divergence - before) / max(drift.most - before, 1e-300)
+            before_s, before = drift.age_s, max(before, drift.most)
+        return math.inf
 
     def caught_up_s(self, *, down_s: float, again_s: float) -> float:
         """From a crash until all that came has been done, ``again_s`` of it once more, at the speed of its work."""
@@ -105,12 +131,18 @@ class Effect:
 
     lost_s: float = 0.0  # of what reaches it: so many seconds are lost
     forgets: bool = False  # whether all of its state is lost beside
+    stale_s: float = 0.0  # or how old it is, while nothing of what reaches it is lost
     back_s: float  # until it answers again, having caught up
 
     @property
     def lossless(self) -> bool:
         """Whether the answer is right in the end, if late."""
-        return self.lost_s == 0 and not self.forgets
+        return self.lost_s == 0 and not self.forgets and self.stale_s == 0
+
+    @property
+    def keeps_input(self) -> bool:
+        """Whether its senders keep for it what it cannot take."""
+        return self.lost_s == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +151,7 @@ class Terms:
 
     cost: Cost
     effect: Effect
+    everywhere: bool = False  # whether all operators of a graph have it, or none
 
 
 @singledispatch

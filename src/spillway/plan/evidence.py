@@ -10,6 +10,7 @@ Evidence holds for one graph, input, score and version of Spillway, and says so:
 
 import hashlib
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from spillway.graph.protections import Exact
 from spillway.inject.campaign import AppInput, Campaign
 from spillway.inject.faults.outage import Outage
 from spillway.inject.faults.state_loss import StateLoss
+from spillway.inject.faults.state_set_back import StateSetBack
 from spillway.inject.models import fault_model
 from spillway.inject.placement import depends, place
 from spillway.inject.planning import plan as made_definite
@@ -31,10 +33,11 @@ from spillway.inject.running import Observer, run_campaign
 from spillway.inject.trial_maker import tuples_and_rates
 from spillway.model.measuring import measure_profile
 from spillway.model.profile import Profile, load_profile
-from spillway.model.terms import Measured
-from spillway.operators.keyed import Keyed
+from spillway.model.terms import Drift, Measured
 from spillway.operators.operator import Operator
 from spillway.parallel.pool import Pool
+from spillway.plan.drifting import AGES_S, STRETCHES, keep_drifts, kept_drifts, measure_drifts, threshold_of_one
+from spillway.plan.kept_machine import costs_file, of_machine
 from spillway.plan.machine_costs import MachineCosts, kept_costs
 from spillway.records.campaign import CampaignRecords, read_manifest
 from spillway.records.campaign_rows import CampaignGraph, GraphEdge, GraphNode
@@ -106,11 +109,11 @@ class Evidence:
 
     @cached_property
     def costs(self) -> MachineCosts:
-        return kept_costs(self.directory / "costs.json")
+        return kept_costs(self.directory / "costs.json", known=lambda: of_machine(costs_file()))
 
     def measured(self, *, batch_s: float) -> dict[str, Measured]:
         """Every operator in use: what it costs, what reaches it, what it keeps."""
-        profile, rate = self.profile(batch_s=batch_s), self.rate[1]
+        profile, rate, drifts = self.profile(batch_s=batch_s), self.rate[1], self.drifts(batch_s=batch_s)
         arriving = _arriving(self.checked, profile, rate)
         found = {}
         for name in self.checked.order:
@@ -126,40 +129,67 @@ class Evidence:
                 state_bytes=float(own.state_bytes),
                 changed_bytes_per_s=own.backup_bytes * per_s,
                 shards=self.checked.shards_of(name),
+                drifts=drifts.get(name, ()),
+                threshold=threshold_of_one(self.checked, name) if name in drifts else 0.0,
             )
         return found
 
     def profile(self, *, batch_s: float) -> Profile:
         """The profile of the graph with a backup in every batch, each as long as said at the highest rate."""
-        source = self.campaign.input
-        per_batch = max(1, round(self.rate[1] * batch_s))
+        per_batch = self._per_batch(batch_s)
         path = self.directory / f"profile-{_digest({'per_batch': per_batch})}.json"
         if not path.exists():
             self._told(f"Measuring what the operators of {self.graph.name} cost.")
-            if isinstance(source, AppInput):
-                most = min(source.tuples, PROFILED_BATCHES * per_batch) if source.tuples else 0
-                source = replace(source, tuples=most, tuples_per_batch=per_batch)
+            source = self._short_input(batches=PROFILED_BATCHES, per_batch=per_batch)
             with tempfile.TemporaryDirectory(prefix="spillway-plan-") as backups:
                 found = measure_profile(source().protected(Exact()), backups=backups, tuples_per_s=self.rate[1])
             found.save(path)
         return load_profile(path)
 
-    def outages(self, lengths_s: Iterable[float], *, operators: Iterable[str] | None = None) -> Impacts:
-        """What outages of these lengths do to operators (all, if None), tried at one of those that fail alike."""
-        asked = self.checked.order if operators is None else operators
-        targets = tuple(dict.fromkeys(self.stand_ins[name] for name in asked if self.stand_ins[name]))
+    def drifts(self, *, batch_s: float) -> Mapping[str, tuple[Drift, ...]]:
+        """How far the state of operators gets from a backup, as time goes by, at the highest rate."""
+        per_batch = self._per_batch(batch_s)
+        path = self.directory / f"drifts-{_digest({'per_batch': per_batch})}.json"
+        if not path.exists():
+            self._told(f"Measuring how fast the state of {self.graph.name} changes.")
+            batches = 1 + STRETCHES * math.ceil(max(AGES_S) / batch_s + 1)
+            source, tuples = self._short_input(batches=batches, per_batch=per_batch), self.records.figures["tuples"]
+            if isinstance(source, AppInput) and source.tuples:
+                tuples = source.tuples
+            keep_drifts(path, measure_drifts(source(), ages_s=AGES_S, duration_s=tuples / self.rate[1]))
+        return kept_drifts(path)
+
+    def _per_batch(self, batch_s: float) -> int:
+        return max(1, round(self.rate[1] * batch_s))
+
+    def _short_input(self, *, batches: int, per_batch: int) -> Callable[[], Graph]:
+        """The input, cut short and into batches of so many tuples if an application makes it."""
+        source = self.campaign.input
+        if not isinstance(source, AppInput):
+            return source
+        most = min(source.tuples, batches * per_batch) if source.tuples else 0
+        return replace(source, tuples=most, tuples_per_batch=per_batch)
+
+    def outages(self, lengths_s: Iterable[float], operators: Iterable[str]) -> Impacts:
+        """What outages of these lengths do to operators, tried at one of those that fail alike."""
+        targets = tuple(dict.fromkeys(self.stand_ins[name] for name in operators if self.stand_ins[name]))
         return self._tried(Outage.model, targets, tuple(sorted(set(lengths_s))))
 
-    def losses_of_state(self, *, operators: Iterable[str] | None = None) -> Impacts:
-        """What it does to forget everything kept, by operators that keep something by key; the length says nothing."""
-        asked = self.checked.order if operators is None else operators
-        targets = tuple(name for name in asked if self.can_forget(name) and name in self.reaching)
-        return self._tried(StateLoss.model, targets, (1.0,))
+    def losses_of_state(self, operators: Iterable[str]) -> Impacts:
+        """What it does to forget everything kept, under a length of 0."""
+        operators = tuple(operators)
+        by_key = tuple(name for name in operators if StateLoss.can_strike(self.checked.operators[name]))
+        others = tuple(name for name in operators if name not in by_key)
+        everything_s = math.ceil(self.records.figures["tuples"] / self.rate[1])  # older than that no state can be
+        found = {
+            **self._tried(StateLoss.model, by_key, (1.0,)),
+            **self._tried(StateSetBack.model, others, (float(everything_s),)),
+        }
+        return {(name, 0.0): impacts for (name, _), impacts in found.items()}
 
-    def can_forget(self, operator: str) -> bool:
-        """Whether the loss of its state can be tried: it keeps what it keeps by key."""
-        found = self.checked.operators[operator]
-        return isinstance(found, Keyed) and bool(found.key)
+    def set_back(self, lengths_s: Iterable[float], operators: Iterable[str]) -> Impacts:
+        """What it does if operators go on with what they kept so long ago, by these lengths."""
+        return self._tried(StateSetBack.model, tuple(operators), tuple(sorted(set(lengths_s))))
 
     def of_model(self, model: str, targets: tuple[str, ...], outages_s: tuple[float, ...]) -> Campaign:
         """The campaign of these faults."""

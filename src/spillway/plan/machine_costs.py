@@ -1,4 +1,4 @@
-"""What durable writes and one more process cost on this machine, measured once and kept."""
+"""What durable writes and one more process cost on this machine: what the terms of protections are reckoned by."""
 
 import json
 import resource
@@ -6,8 +6,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from spillway.errors import RunError
 from spillway.files.durable import write_whole
@@ -45,16 +47,24 @@ def measure_costs(folder: Path) -> MachineCosts:
     )
 
 
-def kept_costs(path: Path) -> MachineCosts:
-    """The costs in a file; measured and written if there is none."""
+def kept_costs(path: Path, *, known: Callable[[], MachineCosts | None] = lambda: None) -> MachineCosts:
+    """The costs in a file; if there is none those that are known otherwise, or measured, written to it."""
     if not path.exists():
-        found = measure_costs(path.parent)
+        found = known() or measure_costs(path.parent)
         write_whole(path, (json.dumps(asdict(found), indent=1) + "\n").encode(), private=False)
         return found
     try:
         given = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read as costs ({error}). Remove it, and they are measured again.") from error
+    return costs_from(given, path)
+
+
+def costs_from(given: Any, path: Path) -> MachineCosts:
+    """Costs as a file has them."""
+    try:
         costs = MachineCosts(**given)
-    except (OSError, ValueError, TypeError) as error:
+    except TypeError as error:
         raise RunError(f"{path} cannot be read as costs ({error}). Remove it, and they are measured again.") from error
     wrong = [name for name, value in asdict(costs).items() if not is_number(value, least=0)]
     if wrong:

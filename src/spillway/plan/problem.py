@@ -18,6 +18,9 @@ make good what another one does:
     Σ over the operators that fail together of d(o, x(o), s)  <=  1 - q
 
 Whether that holds is not linear in x; ``search`` says what it makes of it.
+
+Some options are had *everywhere* or nowhere, such as checkpoints under which all of a graph goes back together: a plan
+in which one operator has it and another has not is no plan.
 """
 
 import math
@@ -47,6 +50,7 @@ class Option:
     written_bytes_per_s: float = 0.0
     back_s: float = 0.0
     lossless: bool = False
+    everywhere: str = ""  # what all operators have if one has it, by a name; empty for what each may have by itself
     protection: Any = None  # the declaration
 
     def __post_init__(self) -> None:
@@ -199,9 +203,11 @@ class Problem:
         return 1.0 - float(left[order][min(at, left.size - 1)])
 
     def meets(self, plan: Chosen, wishes: Wishes, *, but: Sequence[str] = ()) -> bool:
-        """Whether a plan is as wished, leaving aside the wishes named."""
+        """Whether a plan is one, and as wished, leaving aside the wishes named."""
         asked = wishes.said().keys() - set(but)
         options = self.chosen(plan)
+        if len({option.everywhere for option in options}) > 1:
+            return False
         quality = wishes.quality if "quality" in asked else None
         if quality is not None and self.holding(plan, quality) < wishes.percentile - EVEN:
             return False

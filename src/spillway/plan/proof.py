@@ -17,7 +17,8 @@ from spillway.inject.campaign import AppInput, Campaign
 from spillway.inject.running import Observer
 from spillway.parallel.pool import Pool
 from spillway.plan.evidence import Evidence
-from spillway.plan.planning import Left, Plan, Weighed, candidates
+from spillway.plan.left import Left, tried
+from spillway.plan.planning import Plan, Weighed, candidates
 from spillway.plan.problem import EVEN, Choices, Chosen, Option, Problem
 from spillway.records.plan import ProofRow
 from spillway.seeds import generator
@@ -50,28 +51,18 @@ def prove(
     campaign = proof_campaign(replace(evidence.campaign, rates=dict([evidence.rate])))
     trial = Evidence(evidence.directory / "proof", campaign, pool=pool, told=told, observe=observe)
     plans = candidates(plan)
-    left = _left(trial, weighed, list(plans.values()))
-    return tuple(_row(name, chosen, weighed, left, campaign) for name, chosen in plans.items())
-
-
-def _left(trial: Evidence, weighed: Weighed, plans: list[Chosen]) -> Left:
-    """What is left of faults in the proof, for all that the plans leave."""
     effects = {
         (name, weighed.terms[name, option.name].effect)
-        for plan in plans
-        for name, option in weighed.options(plan).items()
-        if name in trial.reaching
+        for chosen in plans.values()
+        for name, option in weighed.options(chosen).items()
     }
-    losing = sorted({name for name, effect in effects if effect.lost_s})
-    forgetting = sorted({name for name, effect in effects if effect.forgets})
-    outages = trial.outages({effect.lost_s for _, effect in effects if effect.lost_s}, operators=losing)
-    losses = trial.losses_of_state(operators=forgetting)
-    return Left(trial, outages, losses, weighed.asked.window_s)
+    left = Left(trial, tried(trial, effects), window_s=weighed.asked.window_s)
+    return tuple(_row(name, chosen, weighed, left, campaign) for name, chosen in plans.items())
 
 
 def _row(name: str, plan: Chosen, weighed: Weighed, left: Left, campaign: Campaign) -> ProofRow:
     wishes, problem = weighed.asked.wishes, weighed.problem
-    tried = _tried(plan, weighed, left)
+    tried = of_chosen(weighed, plan, lambda name, option: left.of(name, weighed.terms[name, option.name].effect))
     measured = tried.quality(_only(tried), wishes.percentile)
     low, high = interval(tried, places=len(campaign.offsets), percentile=wishes.percentile, seed=campaign.seed)
     return ProofRow(
@@ -103,19 +94,13 @@ def interval(problem: Problem, *, places: int, percentile: float, seed: int) -> 
     return float(low), float(high)
 
 
-def _tried(plan: Chosen, weighed: Weighed, left: Left) -> Problem:
-    """The problem of a plan that is chosen already, with what was found in the proof."""
+def of_chosen(weighed: Weighed, plan: Chosen, left: Callable[[str, Option], tuple[float, ...]]) -> Problem:
+    """The problem of a plan that is chosen already, with what a proof found to be left under each option."""
     operators = tuple(
         Choices(
             operator=choices.operator,
             rate=choices.rate,
-            options=(
-                Option(
-                    name=option.name,
-                    cost=option.cost,
-                    impairments=left.of(choices.operator, weighed.terms[choices.operator, option.name].effect),
-                ),
-            ),
+            options=(Option(name=option.name, cost=option.cost, impairments=left(choices.operator, option)),),
         )
         for choices, option in zip(weighed.problem.operators, weighed.problem.chosen(plan), strict=True)
     )

@@ -21,6 +21,7 @@ def rows_of(evidence: Evidence, weighed: Weighed, plan: Plan, *, seconds: float)
         cost=problem.cost(plan.chosen),
         cost_of_losing_nothing=plan.losing_nothing,
         cost_of_everything=plan.everything,
+        cost_of_one_for_all=plan.one_for_all,
         written_bytes_per_hour=problem.written_bytes_per_s(plan.chosen) * 3600,
         back_s=problem.back_s(plan.chosen),
         next=_next(weighed, plan, quality),
@@ -57,6 +58,7 @@ def _operator(evidence: Evidence, weighed: Weighed, name: str, option: Option) -
         latency_s=terms.cost.latency_s,
         lost_s=terms.effect.lost_s,
         forgets=terms.effect.forgets,
+        stale_s=terms.effect.stale_s,
         back_s=terms.effect.back_s,
         lossless=terms.effect.lossless,
         quality_restarted=_shown(1 - max(_restart(weighed, name).impairments)),
@@ -102,6 +104,12 @@ def _bought(weighed: Weighed, name: str, option: Option) -> str:
     effect = weighed.terms[name, option.name].effect
     if effect.lossless:
         return f"This way nothing is lost, and it is back in {effect.back_s:,.3g} s."
+    if effect.stale_s:
+        return (
+            f"This way it lacks the last {effect.stale_s:,.3g} s at most of what it keeps and nothing of its input, "
+            f"quality {_shown(1 - max(option.impairments)):.3f} is left at worst, and it is back in "
+            f"{effect.back_s:,.3g} s."
+        )
     return (
         f"This way {effect.lost_s:,.3g} s of its input are lost at most, quality "
         f"{_shown(1 - max(option.impairments)):.3f} is left at worst, and it is back in {effect.back_s:,.3g} s."
@@ -137,17 +145,27 @@ def _measured(evidence: Evidence, weighed: Weighed) -> tuple[str, ...]:
     campaign, costs = evidence.campaign, evidence.costs
     lengths = sorted({terms.effect.lost_s for terms in weighed.terms.values() if terms.effect.lost_s})
     targets = dict.fromkeys(each for each in evidence.stand_ins.values() if each)
-    forgetting = [each for each in evidence.checked.order if evidence.can_forget(each)]
+    forgetting = [name for (name, _), found in weighed.terms.items() if found.effect.forgets]
     tried = len(campaign.offsets) * campaign.repetitions
     return (
         f"What operators cost, put out, keep and change, at {rate:,.0f} tuples/s ({name}), a backup every "
         f"{weighed.asked.batch_s:g} s.",
         f"Outages of {', '.join(f'{each:g}' for each in lengths)} s at {', '.join(targets)}, each at "
         f"{len(campaign.offsets)} places {campaign.repetitions} times: {tried * len(lengths) * len(targets):,} trials.",
-        *(f"The loss of what {each} keeps: {tried:,} trials." for each in forgetting),
+        *(f"The loss of what {each} keeps: {tried:,} trials." for each in dict.fromkeys(forgetting)),
+        *(f"What {each} kept {ages} s ago: {tried:,} trials of each." for each, ages in _ages(weighed).items()),
         f"A durable file: {costs.write_core_s * 1e6:,.0f} µs of a core and {costs.write_s * 1e3:,.1f} ms; a megabyte "
         f"{costs.write_core_s_per_byte * 1e9:,.2f} ms of a core; a process {costs.process_bytes / 1e6:,.0f} MB.",
     )
+
+
+def _ages(weighed: Weighed) -> Mapping[str, str]:
+    """How old state was tried to be, by operator, in words."""
+    found: dict[str, set[float]] = {}
+    for (name, _), terms in weighed.terms.items():
+        if terms.effect.stale_s:
+            found.setdefault(name, set()).add(terms.effect.stale_s)
+    return {name: ", ".join(f"{age:g}" for age in sorted(ages)) for name, ages in found.items()}
 
 
 def _wished(wishes: Wishes) -> dict[str, object]:

@@ -11,7 +11,8 @@ HiGHS proves its optimum by branch and bound. It does so within a tolerance, so 
 numbers again; one that only seemed to be as wished is forbidden, and the search goes on.
 
 **What is dominated is left out.** An option that costs no less than another one of the same operator, writes no less,
-is back no sooner, and leaves no less of any fault, can be in no plan that is better.
+is back no sooner, and leaves no less of any fault, can be in no plan that is better. Where an option is had everywhere
+or nowhere, that holds among options of the same name alone. A row for each operator makes it equal to the one before.
 
 **The frontier** is walked upwards: the cheapest plan of all, then the cheapest that leaves a better quality, and so on.
 """
@@ -94,7 +95,8 @@ def undominated(options: Sequence[Option], *, back: bool) -> list[int]:
 
 def _dominates(better: Option, option: Option, *, back: bool) -> bool:
     return (
-        better.cost <= option.cost
+        better.everywhere == option.everywhere
+        and better.cost <= option.cost
         and better.written_bytes_per_s <= option.written_bytes_per_s
         and (not back or better.back_s <= option.back_s)
         and (better.lossless or not option.lossless)
@@ -128,6 +130,8 @@ class _Program:
         self._high: list[float] = []
         for place in range(len(problem.operators)):
             self._row([1.0 if column[0] == place else 0.0 for column in self._columns], low=1.0, high=1.0)
+        for name in dict.fromkeys(option.everywhere for option in self._options if option.everywhere):
+            self._add_everywhere(name)
         if wishes.bytes_per_hour is not None and "bytes_per_hour" not in but:
             # In proportion to what is allowed, so that the solver's tolerance is one of a share.
             per_s = max(wishes.bytes_per_hour / 3600, EVEN)
@@ -166,6 +170,14 @@ class _Program:
                 plan[place] = at
         assert min(plan) >= 0, plan
         return tuple(plan)
+
+    def _add_everywhere(self, name: str) -> None:
+        """An operator has an option of this name if, and only if, the one before it has."""
+        having = [option.everywhere == name for option in self._options]
+        for place in range(1, len(self._problem.operators)):
+            signs = {place: 1.0, place - 1: -1.0}
+            row = [signs.get(at, 0.0) if has else 0.0 for (at, _), has in zip(self._columns, having, strict=True)]
+            self._row(row, low=0.0, high=0.0)
 
     def _add_quality(self, quality: float) -> None:
         problem, most = self._problem, 1 - quality + EVEN

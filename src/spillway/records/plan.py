@@ -4,7 +4,9 @@ manifest.json              format, kind, what was planned, version, machine; the
 costs.json                 what durable writes and processes cost on this machine
 profile-DIGEST.json        what operators cost, put out and remember, under backups in every batch
 outage-DIGEST/             a campaign: what outages of each operator do to the answer
+drifts-DIGEST.json         how far the state of operators gets from a backup as time goes by
 state_loss-DIGEST/         a campaign: what losing its state does
+set_back-DIGEST/           a campaign: what it does to go on with state of some age
 proof-DIGEST/              a campaign: the faults of a plan and its neighbours, at other places of another input
 
 A digest is that of what was asked, so evidence that a later question also wants is found again, and other evidence lies
@@ -46,6 +48,7 @@ class OperatorRow:
     lossless: bool
     quality_restarted: float  # what the worst of its faults leaves if it is only restarted
     quality: float  # and under the plan
+    stale_s: float = 0.0  # how old its state then is at most
     like: str = ""  # the operator whose outages were tried in its place
 
 
@@ -77,13 +80,14 @@ class ProofRow:
 class JudgedRow:
     """What the model says of a plan: hours with crashes at random."""
 
-    plan: str  # "unprotected", "cheaper", "chosen" or "dearer"
+    plan: str  # "unprotected", "cheaper", "chosen", "dearer", or "refused" for what was nearly chosen
     cost: float
     availability: float
     availability_half_width: float
     tainted_share: float  # of the output
     lost_per_hour: float  # tuples, counted where they were dropped
     delayed_per_hour: float
+    holds: bool | None = None  # whether no more is tainted or lost than the wish allows; none if nothing was wished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,8 @@ class PlanRows:
     seconds: float
     judged: tuple[JudgedRow, ...] = ()
     proof: tuple[ProofRow, ...] = ()
+    cost_of_one_for_all: float | None = None  # the cheapest protection that loses nothing, the same for every operator
+    killed: tuple[ProofRow, ...] = ()  # what real kills said of the plan chosen
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -167,10 +173,10 @@ def this_version() -> str:
 
 
 def _rows(found: Mapping[str, Any]) -> PlanRows:
-    values = {field.name: found[field.name] for field in fields(PlanRows)}
+    values = {field.name: found[field.name] for field in fields(PlanRows) if field.name in found}
     kinds: dict[str, type[Any]] = {"operators": OperatorRow, "frontier": PointRow, "judged": JudgedRow}
-    for name, kind in {**kinds, "proof": ProofRow}.items():
-        values[name] = tuple(kind(**row) for row in found[name])
+    for name, kind in {**kinds, "proof": ProofRow, "killed": ProofRow}.items():
+        values[name] = tuple(kind(**row) for row in found.get(name, ()))
     for name in ("measured", "assumed"):
         values[name] = tuple(map(str, found[name]))
     return PlanRows(**values)

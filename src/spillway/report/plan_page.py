@@ -4,14 +4,14 @@ It is made from the run directory alone, and the same records give the same page
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from spillway.graph.boxes import Arrow, Box, draw_graph
 from spillway.records.campaign_rows import GraphNode
-from spillway.records.plan import OperatorRow, PlanRecords, PlanRows
+from spillway.records.plan import OperatorRow, PlanRecords, PlanRows, ProofRow
 from spillway.report.charts import Mark, Series, line_chart
 from spillway.report.page import Cell, Section, Value, page, table
 
@@ -38,7 +38,7 @@ def plan_page(path: Path, manifest: Mapping[str, Any]) -> str:
         _costs(rows),
         _frontier(rows),
         *_judged(rows),
-        *_proof(rows),
+        *_proofs(rows),
         Section("What was measured", body_html=_list(rows.measured)),
         Section("What was assumed", body_html=_list(rows.assumed)),
         _asked(records, rows),
@@ -50,6 +50,8 @@ def _subtitle(rows: PlanRows) -> str:
     cost = f"costs {rows.cost:,.3g} cores"
     if rows.cost_of_losing_nothing:
         cost += f", {rows.cost / rows.cost_of_losing_nothing:.0%} of what it costs to lose nothing anywhere"
+    if rows.cost_of_one_for_all:
+        cost += f", {rows.cost / rows.cost_of_one_for_all:.0%} of doing so by the same protection for all"
     if rows.cost_of_everything:
         cost += f", and {rows.cost / rows.cost_of_everything:.0%} of the best protection for every operator"
     percentile = float(rows.wishes.get("percentile", 1.0))
@@ -168,24 +170,46 @@ def _judged(rows: PlanRows) -> list[Section]:
             Cell(f"{row.tainted_share:.3%}", sort=row.tainted_share),
             row.lost_per_hour,
             row.delayed_per_hour,
+            "" if row.holds is None else Cell("holds", tone="good") if row.holds else Cell("does not", tone="warn"),
         ]
         for row in rows.judged
     ]
-    columns = ["Plan", "Cost (cores)", "Available", "Tainted", "Lost per hour", "Delayed per hour"]
+    columns = ["Plan", "Cost (cores)", "Available", "Tainted", "Lost per hour", "Delayed per hour", "Against the wish"]
     return [
         Section(
             "Over hours, by the model",
             text="The same plans simulated for two hours with crashes at random, two hundred times. Available is the "
             "share of time in which every operator is there, right and not behind; lost and delayed are tuples, "
-            "counted where it happened.",
+            "counted where it happened. A plan holds if no more is tainted or lost than the wish allows; of the best "
+            "few the cheapest that holds is chosen.",
             table=table(columns, cells),
         )
     ]
 
 
-def _proof(rows: PlanRows) -> list[Section]:
-    if not rows.proof:
-        return []
+_PROOFS = (
+    (
+        "The proof",
+        "The plan and its neighbours under faults that it was not made from: other input, other places. A plan stands "
+        "if all of the interval of the quality measured lies at the wish or above.",
+    ),
+    (
+        "The proof by kills",
+        "The plan really run, the process of each operator killed with its memory and started again. It stands if all "
+        "of the interval of the quality measured lies at the wish or above.",
+    ),
+)
+
+
+def _proofs(rows: PlanRows) -> list[Section]:
+    return [
+        _proof(title, text, found)
+        for (title, text), found in zip(_PROOFS, (rows.proof, rows.killed), strict=True)
+        if found
+    ]
+
+
+def _proof(title: str, text: str, proof: Sequence[ProofRow]) -> Section:
     cells: list[list[Value]] = [
         [
             row.plan,
@@ -196,17 +220,10 @@ def _proof(rows: PlanRows) -> list[Section]:
             row.faults,
             Cell("stands", tone="good") if row.stands else Cell("does not", tone="warn"),
         ]
-        for row in rows.proof
+        for row in proof
     ]
     columns = ["Plan", "Cost (cores)", "Foretold", "Measured", "95 % interval", "Faults", "Against the wish"]
-    return [
-        Section(
-            "The proof",
-            text="The plan and its neighbours under faults that it was not made from: other input, other places. A "
-            "plan stands if all of the interval of the quality measured lies at the wish or above.",
-            table=table(columns, cells),
-        )
-    ]
+    return Section(title, text=text, table=table(columns, cells))
 
 
 def _asked(records: PlanRecords, rows: PlanRows) -> Section:
@@ -235,6 +252,8 @@ def _given(row: OperatorRow) -> str:
 def _lost(row: OperatorRow) -> str:
     if row.lossless:
         return "nothing"
+    if row.stale_s:
+        return f"{row.stale_s:g} s of what it keeps"
     return f"{row.lost_s:g} s" + (" and all it keeps" if row.forgets else "")
 
 

@@ -5,9 +5,9 @@ the order of ``seq`` over all their inputs. Several targets fail together, as op
 one operator whose inputs are the streams that come from outside. A source, which has no inputs, is struck at its
 output; so is everything if ``at`` says so, as when a replica takes over that has seen all of the input.
 
-A fault strikes tuples or it strikes state; placement, graphs and trials know those two kinds and no model by name. A
-model is one file beside this one: a class that says its name, what it is in words, and what it does to what it
-strikes. It is a pure function of what is struck, its ``seq`` or key, and the fault's seed.
+A fault strikes tuples or it strikes state, or it sets state back to what it was; placement, graphs and trials know
+these kinds and no model by name. A model is one file beside this one: a class that says its name, what it is in words,
+and what it does to what it strikes. It is a pure function of what is struck, its ``seq`` or key, and the fault's seed.
 """
 
 from abc import ABC, abstractmethod
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from spillway.errors import GraphError
 from spillway.given import check_whole
+from spillway.operators.keyed import Keyed
 from spillway.operators.operator import Operator
 
 At = Literal["input", "output"]
@@ -82,3 +83,24 @@ class StateFault(Fault):
     @abstractmethod
     def corrupt(self, operator: Operator) -> None:
         """Change what an operator keeps, in the middle of a batch."""
+
+    @classmethod
+    def can_strike(cls, node: object) -> bool:
+        """Whether a node of a graph keeps what this can strike: by default, something by key."""
+        return isinstance(node, Keyed) and bool(node.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBackFault(StateFault):
+    """A fault after which its targets keep what they kept ``length`` tuples of the source ago, or nothing.
+
+    No operator can do that to itself, so a graph cannot be drawn with one: trials do it, by what they remember of a
+    golden run, or by a backup of that age and a loss of memory.
+    """
+
+    def corrupt(self, operator: Operator) -> None:
+        raise AssertionError("who runs a trial sets state back")
+
+    @classmethod
+    def can_strike(cls, node: object) -> bool:
+        return isinstance(node, Operator) and node.stateful

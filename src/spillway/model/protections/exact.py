@@ -9,6 +9,7 @@ on. How much is written to a store is not modelled.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spillway.graph.protections import Exact
 from spillway.model.flow import Flow
@@ -23,6 +24,7 @@ class ExactState(Technique):
 
     batch_s: float = 1.0
     catch_up: float | None = None
+    lossless: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -6,13 +6,15 @@
 
 Every operator is laid out as its technique would lay out the whole flow. Where that keeps what a reader cannot take,
 streams to this operator do; to others they drop it. Sources and sinks, and operators that are not named, are as without
-protection. Techniques that run copies, or have places of their own, cannot stand beside others in one net.
+protection. Techniques that run copies, or declare what is not one operator's, cannot stand beside others in one net.
+What crashes leave is within a bound if it is for every operator named, each within its own.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spillway.errors import ModelError
+from spillway.model.construction import Building
 from spillway.model.flow import Flow
 from spillway.model.layout import SCRATCH, Layout
 from spillway.model.protections.technique import Technique
@@ -28,11 +30,24 @@ class Mixture(Technique):
     def name(self) -> str:
         return "mixture"
 
+    @property
+    def bounded(self) -> bool:
+        parts = self.parts.values()
+        return any(part.bounded for part in parts) and all(part.bounded or part.lossless for part in parts)
+
+    def places_of(self, building: Building, index: int) -> None:
+        name = building.flow.operators[index].name
+        if name in self.parts:
+            self.parts[name].places_of(building, index)
+
     def layout(self, flow: Flow) -> Layout:
         own = {flow.index(name): technique.layout(flow) for name, technique in self.parts.items()}
         for name, technique in self.parts.items():
             layout = own[flow.index(name)]
-            if set(layout.copies) != {1} or type(technique).places is not Technique.places:
+            alone = type(technique).places is not Technique.places or (
+                type(technique).activities is not Technique.activities
+            )
+            if set(layout.copies) != {1} or alone:
                 raise ModelError(
                     f"Operator {name!r}: {technique.name} cannot be modelled beside other protections in one net. "
                     f"Compare it by itself."

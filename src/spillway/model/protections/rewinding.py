@@ -15,13 +15,15 @@ the stream log that an uncoordinated checkpoint holds, as all that is written to
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
 
 from spillway.errors import ModelError
 from spillway.graph.protections import Coordinated, JobProtection, Uncoordinated
 from spillway.model.flow import Flow
 from spillway.model.layout import Layout, Redo, exact
 from spillway.model.protections.technique import Around, Technique, technique_of
-from spillway.model.terms import Circumstances, Cost, Effect, Measured, Terms, terms_of
+from spillway.model.terms import Circumstances, Cost, Effect, Measured, Terms, proposes, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class RewindingJobs(Technique):
     coordinated: bool = True
     batch_s: float = 1.0
     catch_up: float | None = None
+    lossless: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         named = [name for job in self.jobs for name in job]
@@ -94,8 +97,7 @@ def rewinding_jobs(protection: JobProtection, around: Around) -> Technique:
 def terms(protection: JobProtection, of: Measured, around: Circumstances) -> Terms:
     """Of an operator that is a job by itself: its senders keep in memory what it has not acknowledged.
 
-    No settings are proposed: either all jobs of a graph go back as a whole or none (``graph.jobs``), so no operator
-    can have this while others have something else.
+    Either all jobs of a graph go back as a whole or none (``graph.jobs``).
     """
     if protection.batches is not None:
         asked_s = protection.batches * around.batch_s
@@ -111,4 +113,11 @@ def terms(protection: JobProtection, of: Measured, around: Circumstances) -> Ter
         memory_bytes=of.state_bytes + of.bytes_per_s * (around.restart_s + kept_s),
         written_bytes_per_s=written,
     )
-    return Terms(cost=cost, effect=Effect(back_s=of.caught_up_s(down_s=around.restart_s, again_s=kept_s)))
+    effect = Effect(back_s=of.caught_up_s(down_s=around.restart_s, again_s=kept_s))
+    return Terms(cost=cost, effect=effect, everywhere=True)
+
+
+@proposes
+def settings(of: Measured) -> tuple[Coordinated, ...]:
+    """The same for all operators, those without state too, since a plan has it for all of them."""
+    return tuple(Coordinated(every=timedelta(seconds=each)) for each in (10, 60))

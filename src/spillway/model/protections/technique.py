@@ -37,8 +37,13 @@ class Technique:
     """A protection of a whole flow; frozen data in its subclasses."""
 
     __slots__ = ()
-    bounded: ClassVar[bool] = False
-    """Whether what a crash leaves behind differs by no more than a bound from what it would have been."""
+    lossless: ClassVar[bool] = False
+    """Whether a crash leaves nothing behind but a delay."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether what a crash leaves behind differs by no more than a bound from what it would have been."""
+        return False
 
     @property
     def name(self) -> str:
@@ -51,6 +56,11 @@ class Technique:
 
     def places(self, building: Building) -> None:
         """Declare places and gates before any operator sends."""
+        for index in range(len(building.flow.operators)):
+            self.places_of(building, index)
+
+    def places_of(self, building: Building, index: int) -> None:
+        """Declare what one operator wants, whatever others have: all there is of a technique that can be mixed."""
 
     def activities(self, building: Building) -> None:
         """Declare activities once all operators and faults are there."""

@@ -9,6 +9,7 @@ meanwhile (`keeping`). Others go on. How much is written to a store is not model
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spillway.errors import ModelError
 from spillway.graph.protections import UpstreamBackup
@@ -24,6 +25,7 @@ class KeptItems(Technique):
 
     every_tuples: float
     catch_up: float | None = None
+    lossless: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.every_tuples >= 1:

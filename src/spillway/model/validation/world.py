@@ -9,7 +9,8 @@ stream logs stay: they are what System S has in its transport, of which the mode
 import multiprocessing
 import shutil
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -72,6 +73,7 @@ class Lived:
     recoveries_s: list[float] = field(default_factory=list)  # from a kill until the process was at work again
     failovers_s: list[float] = field(default_factory=list)  # from the kill of a job's heard process until it was heard
     kills: int = 0
+    ordered: list[tuple[float, str]] = field(default_factory=list)  # of those, when and in which job, as was asked for
     dropped: int = 0  # tuples that readers did not get, because they were down or somebody took over
 
 
@@ -96,9 +98,11 @@ class _Worker:
 class World:
     """A graph that was cut into jobs, all of them running; for the length of a ``with``."""
 
-    def __init__(self, graph: Graph, terms: Terms) -> None:
+    def __init__(self, graph: Graph, terms: Terms, *, kills: Iterable[tuple[float, str]] = ()) -> None:
+        """Beside those at random, there are ``kills``: at a second, the process of a job that readers hear."""
         self._graph = graph
         self._terms = terms
+        self._kills = deque(sorted(kills))
         self._context = multiprocessing.get_context("forkserver")
         # Whoever is forked has loaded what it needs; the one that forks has no threads, which a fork would break.
         self._context.set_forkserver_preload(["spillway.model.validation.nursery"])
@@ -140,6 +144,7 @@ class World:
         told_s = 0.0
         while (now_s := time.monotonic() - began_s) < last_s:
             self._check()
+            self._order_kills(now_s, lived)
             for worker in self._workers.values():
                 self._attend(worker, now_s, lived, random[worker.member], unheard, first_s=first_s)
             silent = {job for job in self._groups if not self._heard(job)}
@@ -154,6 +159,19 @@ class World:
         self._catch_up()
         lived.dropped = self._dropped()
         return lived
+
+    def _order_kills(self, now_s: float, lived: Lived) -> None:
+        """Have the next process killed whose time has come; if none of its job is at work, as soon as one is."""
+        if not self._kills or now_s < self._kills[0][0]:
+            return
+        job = self._kills[0][1]
+        active = None if self._groups[job] is None else self._seats[job].newest().replica
+        for worker in self._workers.values():
+            if worker.job == job and worker.at_work and active in (None, worker.member):
+                self._kills.popleft()
+                worker.crashes_s = now_s
+                lived.ordered.append((now_s, job))
+                return
 
     def _attend(
         self,

@@ -48,6 +48,27 @@ def ecg(size: Size = "full", *, seed: int = 1) -> Campaign:
     )
 
 
+def wordcount(size: Size = "full", *, seed: int = 1) -> Campaign:
+    """Words counted (seed 002, 4.1) under outages; the score is the sum of the counts put out.
+
+    Nothing arrives in another order here, so that one repetition tells all.
+    """
+    full = size == "full"
+    return Campaign(
+        name="wordcount" if full else "wordcount-quick",
+        input=AppInput(app="wordcount", tuples=180_000 if full else 30_000, seed=seed, tuples_per_batch=300),
+        sink="out",
+        score=Sum("count"),
+        rates={"reading": 300.0},
+        offsets=(30_000, 60_000, 90_000, 120_000, 150_000) if full else (9_000, 14_000, 20_000),
+        outages_s=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0) if full else (1.0, 4.0, 16.0),
+        repetitions=1,
+        golden_repetitions=1,
+        section_tuples=3_000,
+        seed=seed,
+    )
+
+
 def vitals(size: Size = "full", *, seed: int = 1) -> Campaign:
     """Two sensors joined and averaged, without feedback, under outages; the score is the sum of the averages."""
     full = size == "full"
@@ -85,6 +106,6 @@ def fab(size: Size = "full", *, seed: int = 1) -> Campaign:
 
 
 DESIGNS: MappingProxyType[str, Callable[..., Campaign]] = MappingProxyType(
-    {"bargain": bargain, "ecg": ecg, "vitals": vitals, "fab": fab}
+    {"bargain": bargain, "ecg": ecg, "vitals": vitals, "fab": fab, "wordcount": wordcount}
 )
 """The campaigns by name."""
