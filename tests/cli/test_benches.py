@@ -108,9 +108,9 @@ def test_protect(spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert set(found["ratio"]) == {
         f"{query}protect_over_{system}"
         for query in ("", "windows_")
-        for system in ("protect_exact", "spark_hdfs", "spark_rocksdb")
+        for system in ("protect_exact", "spark_hdfs", "spark_rocksdb", "spark_alone")
     }
-    assert len(found["rows_per_s"]) == 8
+    assert len(found["rows_per_s"]) == 10
 
 
 @pytest.mark.spark

@@ -4,7 +4,8 @@
 files. *windows*: the same by minute and user, with a watermark, so that state comes and goes. Every system reads the
 same files, one a batch, and writes what comes of a batch as Parquet files; a batch takes what Spark's own reports say.
 The first files contain every group once, so that state has its full size, and some more follow until every protection
-has made its first backup, which is of all groups; they are not measured. Systems take turns, in another order each
+has made its first backup, which is of all groups; they are not measured. *spark_alone* keeps nothing: it aggregates
+each batch by itself, which is what the query costs Spark before any state. Systems take turns, in another order each
 repetition, each time from nothing. A figure is the median of a system's batches, a ratio the median over repetitions of
 the ratio within one.
 """
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spillway.benches.aggregate_on_spark import aggregate_on_spark
+from spillway.benches.aggregate_on_spark import ALONE, aggregate_on_spark
 from spillway.benches.bench import Bench, Notes, Tell, option
 from spillway.benches.figures import median_interval, ratio_of_turns
 from spillway.benches.keyed_count_on_spark import Store
@@ -34,7 +35,7 @@ from spillway.state.folders import make_temporary
 QUERIES = ("groups", "windows")
 OURS: dict[str, Protection] = {"protect": Approximate(theta=1e7), "protect_exact": Exact()}
 SPARKS: dict[str, Store] = {"spark_hdfs": "hdfs", "spark_rocksdb": "rocksdb"}
-SYSTEMS = (*OURS, *SPARKS)
+SYSTEMS = (*OURS, *SPARKS, "spark_alone")
 
 _PAGES = 4
 _MINUTE_US = 60_000_000
@@ -106,7 +107,7 @@ class Protect(Bench):
         """Give one system a turn from nothing; the seconds of its measured batches."""
         place = Path(tempfile.mkdtemp(dir=work))
         memory = make_temporary("bench-", graph="protect")
-        system = OURS[name] if name in OURS else SPARKS[name]
+        system = OURS[name] if name in OURS else SPARKS.get(name, ALONE)
         try:
             batches_s = aggregate_on_spark(query, system, spark, folder=work / query, place=place, memory=memory)
         finally:
