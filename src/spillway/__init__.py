@@ -175,8 +175,6 @@ def __getattr__(name: str) -> Any:
         return import_module("spillway.receiver").Sender
     if name == "TLS":
         return import_module("spillway.tls").TLS
-    if name == "TLS":
-        return import_module("spillway.tls").TLS
     if name in ("inject", "model", "san", "score"):
         return import_module(f"spillway.{name}")
     raise AttributeError(f"module 'spillway' has no attribute {name!r}")
