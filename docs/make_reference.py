@@ -37,8 +37,8 @@ _TOP = {
     "Graphs and runs": "Graph Stream run session session_settings Run LocalRun explain verify SpillwayError",
     "Queries of your own": "protect ProtectedFrame ProtectedWriter ProtectedQuery",
     "Jobs": "run_jobs JobsRun LocalJobs RestartRule",
-    "Sources and sinks": "Trace Generator files received Sender TLS Parquet Delta Postgres Console Memory Discard "
-    "ForEachBatch",
+    "Sources and sinks": "Trace Generator files kafka frame received Sender TLS Parquet Delta Postgres Console Memory "
+    "Discard ForEachBatch",
     "Protections": "Protection Nothing Checkpoint Approximate Exact UpstreamBackup Coordinated Uncoordinated Group "
     "Replicate Contract Loss",
     "Windows": "Windowing Hopping Sliding Decaying",

@@ -66,7 +66,7 @@ def test_it_asks_for_nothing_that_only_an_extra_needs(metadata: Message) -> None
     always = {canonicalize_name(one.name) for one in wanted if one.marker is None}
     of_extras = {canonicalize_name(one.name) for one in wanted if one.marker is not None}
     assert "pyspark" in always
-    assert {"deltalake", "adbc-driver-postgresql", "prometheus-client"} <= of_extras
+    assert {"confluent-kafka", "deltalake", "adbc-driver-postgresql", "prometheus-client"} <= of_extras
     assert not always & of_extras
 
 

@@ -53,6 +53,7 @@ from spillway.state import HashTable, KeySet, Matrix, Number, Sample, Tally, Tal
 # Last, since there is a package of this name too, whose first import would take the name. Its modules are imported by
 # their whole names, which finds them whatever the name stands for here.
 from spillway.graph.growing import files  # isort: skip
+from spillway.graph.kafka.topic import kafka  # isort: skip
 
 if TYPE_CHECKING:
     from spillway import inject, model, san, score
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         ProtectedWriter,
         Run,
         explain,
+        frame,
         protect,
         received,
         run,
@@ -135,7 +137,9 @@ __all__ = [
     "explain",
     "field",
     "files",
+    "frame",
     "inject",
+    "kafka",
     "model",
     "operators",
     "protect",
@@ -156,6 +160,7 @@ _OF_SPARK = {
     "ProtectedWriter",
     "Run",
     "explain",
+    "frame",
     "protect",
     "received",
     "run",

@@ -16,6 +16,7 @@ from spillway.benches.bench import Bench, options_of, run_bench
 from spillway.benches.exact import Exact
 from spillway.benches.figures import compare, figures
 from spillway.benches.hosts import Hosts
+from spillway.benches.kafka import KafkaBench
 from spillway.benches.model import Model
 from spillway.benches.protect import Protect
 from spillway.benches.receiver import ReceiverBench
@@ -36,7 +37,8 @@ from spillway.papers.dissertation.bargain import CHECKPOINT, HIGH_AVAILABILITY, 
 from spillway.records.bench import BenchRecords, make_directory, read_bench
 
 BENCHES: dict[str, type[Bench]] = {
-    bench.NAME: bench for bench in (Af, ReceiverBench, Wordcount, Exact, Batch, State, Model, Hosts, Replicas, Protect)
+    bench.NAME: bench
+    for bench in (Af, ReceiverBench, KafkaBench, Wordcount, Exact, Batch, State, Model, Hosts, Replicas, Protect)
 }
 
 SHOW = "the figures of an earlier bench, from its records"

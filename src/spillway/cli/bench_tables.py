@@ -93,6 +93,27 @@ def _receiver(found: dict[str, Any]) -> Iterator[Told | str]:
     )
 
 
+def _kafka(found: dict[str, Any]) -> Iterator[Told | str]:
+    yield Told(
+        f"JSON records counted, {found['records_per_batch']:,} a batch",
+        ["through", "records a second"],
+        [[name.replace("_", " "), rate(per_s)] for name, per_s in found["records_per_s"].items()],
+    )
+    yield from _ratios(found)
+    yield Told(
+        "What limits it: one core, one thing",
+        ["what", "records a second"],
+        [[name, rate(per_s)] for name, per_s in found["alone_records_per_s"].items()],
+    )
+    whole_s = sum(found["where_s"].values())
+    yield Told(
+        "Where a batch of the topic spends its time",
+        ["on", "share"],
+        [[Work(work).label, f"{seconds / whole_s:.0%}"] for work, seconds in found["where_s"].items()],
+    )
+    yield f"The broker is {found['broker']}: a network, a disk and other readers come on top with a real one."
+
+
 def _wordcount(found: dict[str, Any]) -> Iterator[Told | str]:
     ours = found["kernel_tuples_per_s"]
     yield Told(
@@ -345,6 +366,7 @@ _STAGES = ("free_s", "pinned_s", "naming_s")
 _TOLD: dict[str, Callable[[dict[str, Any]], Iterator[Told | str]]] = {
     "af": _af,
     "receiver": _receiver,
+    "kafka": _kafka,
     "wordcount": _wordcount,
     "exact": _exact,
     "batch": _batch,

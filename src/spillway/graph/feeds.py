@@ -17,6 +17,7 @@ import pyarrow as pa
 from spillway.errors import GraphError, InputError
 from spillway.given import check_whole
 from spillway.graph.files import Format, Slice, look_at, read_slice
+from spillway.records.ranges import Passed
 
 SEQ = "seq"
 SEQ_FIELD = pa.field(SEQ, pa.int64(), nullable=False)
@@ -51,6 +52,7 @@ class Piece:
     number: int  # among the pieces of its source
     name: str  # in messages
     batches: Iterator[pa.RecordBatch]
+    passed: Passed = field(default_factory=Passed)  # what was not given of it, known when all batches were taken
 
 
 @runtime_checkable

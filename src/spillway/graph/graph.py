@@ -25,6 +25,7 @@ from spillway.graph.drawing import draw_mermaid, draw_svg, draw_text
 from spillway.graph.feeds import SEQ, SEQ_FIELD
 from spillway.graph.growing import Files
 from spillway.graph.jobs import check_jobs, cut
+from spillway.graph.kafka.topic import Topic
 from spillway.graph.nodes import Edge, Exit, Job, Node, Source, Stream, is_feed
 from spillway.graph.protections import Protection
 from spillway.graph.replicas import Group, Member, Replicate
@@ -105,7 +106,7 @@ class Graph:
         lateness: int | timedelta | None = None,
         ahead_max: int | timedelta | None = None,
     ) -> Stream:
-        """Let tuples in from a trace, a generator, files of a folder that grows, or any streaming DataFrame.
+        """Let tuples in from a trace, a generator, files, a topic of Kafka, or any streaming DataFrame.
 
         ``seq`` names the column that numbers them: int64, strictly ascending in the order in which tuples were made.
 
@@ -117,7 +118,7 @@ class Graph:
         if isinstance(data, Summed):
             self._enter(Source(name, data, pa.schema([SEQ_FIELD, *data.tuples]), SEQ))
             return Stream(name, "out")
-        declared = is_feed(data) or isinstance(data, Files)
+        declared = is_feed(data) or isinstance(data, Files | Topic)
         schema = data.schema if declared else arrow_schema(data, f"Source {name!r}")
         if seq not in schema.names or schema.field(seq).type != pa.int64():
             came = ", ".join(f"{f.name} {f.type}" for f in schema)

@@ -274,9 +274,10 @@ def check_repeatable(graph: CheckedGraph) -> None:
     """
     logs = [name for name, exit in graph.exits.items() if isinstance(exit.sink, LogOutput)]
     for name, source in graph.sources.items():
-        if logs and source.by_spark:
+        if logs and source.divided_anew:
+            what = "streaming DataFrame" if source.by_spark else "topic of Kafka"
             raise GraphError(
-                f"Source {name!r} is a streaming DataFrame, which Spark divides into other batches when it is read "
+                f"Source {name!r} is a {what}, which Spark divides into other batches when it is read "
                 f"again, and stream {logs[0]} goes to other jobs, which would get other tuples. Read files with "
                 f"sw.files, or protect the job otherwise."
             )

@@ -11,6 +11,8 @@ from spillway.graph.contracts import Contract, Guarantee
 from spillway.graph.declaration import Declaration
 from spillway.graph.feeds import SEQ, Feed, Piece, open_piece
 from spillway.graph.growing import Files, TakenFile
+from spillway.graph.kafka.offsets import TopicRange
+from spillway.graph.kafka.topic import Topic
 from spillway.graph.protections import Protection
 from spillway.graph.replicas import Group
 from spillway.graph.sinks import Sink
@@ -49,7 +51,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where tuples enter: a feed, a folder of files that grows, a streaming DataFrame, or the log of another job."""
+    """Where tuples enter: a feed, a folder of files that grows, a topic of Kafka, a streaming DataFrame, or the log of
+    another job."""
 
     name: str
     data: Any
@@ -64,6 +67,10 @@ class Source:
     @property
     def files(self) -> Files | None:
         return self.data if isinstance(self.data, Files) else None
+
+    @property
+    def topic(self) -> Topic | None:
+        return self.data if isinstance(self.data, Topic) else None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -82,7 +89,12 @@ class Source:
     @property
     def by_spark(self) -> bool:
         """Whether it is a streaming DataFrame, or made of one, which only Spark can read."""
-        return self.feed is None and self.files is None and self.log is None
+        return self.feed is None and self.files is None and self.topic is None and self.log is None
+
+    @property
+    def divided_anew(self) -> bool:
+        """Whether it is Spark that divides it into batches, and into others when it is read again."""
+        return self.by_spark or self.topic is not None
 
     @property
     def frame(self) -> Any:
@@ -92,10 +104,14 @@ class Source:
 
     def now(self) -> Feed | None:
         """What there is to read at this time, as a feed; None if only Spark can read it."""
-        return self.feed if self.files is None else self.files.now()
+        grows = self.files or self.topic
+        return self.feed if grows is None else grows.now()
 
-    def open(self, piece: int | TakenFile) -> Piece:
-        """A piece of a feed, or a file that was taken, to be read."""
+    def open(self, piece: int | TakenFile | TopicRange) -> Piece:
+        """A piece of a feed, a file that was taken, or a range of a topic, to be read."""
+        if isinstance(piece, TopicRange):
+            assert self.topic is not None
+            return self.topic.open(piece)
         if isinstance(piece, TakenFile):
             assert self.files is not None
             return self.files.open(piece)

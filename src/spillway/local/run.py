@@ -39,7 +39,7 @@ from spillway.graph.stages import Stage, stages
 from spillway.local.sinks import LocalOutput
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
-from spillway.records.ranges import SourceRange
+from spillway.records.ranges import Passed, SourceRange
 from spillway.records.rewound import Rewound
 from spillway.records.summary import OperatorSummaries, ShownRun, summarise
 from spillway.records.times import BatchTimes, Work, in_one_process
@@ -128,6 +128,8 @@ class LocalRun(ShownRun):
         self.state = state
         self.batch = batch
         """The batch that comes next."""
+        self.passed_over: dict[str, Passed] = {}
+        """What sources passed over since this run was made, by their names, where that was declared."""
         self._records: list[ShardProgress] = []
         self._times: list[BatchTimes] = []
         self._backups = backups
@@ -309,6 +311,8 @@ class LocalRun(ShownRun):
                 arriving = ((source.name, source.columns_of(batch)) for batch in piece.batches)
                 leaving += task.run(watch.over(Work.READING, arriving))
                 of_source += task.ranges
+                if piece.passed:
+                    self.passed_over.setdefault(name, Passed()).add(piece.passed)
                 partition += 1
             check_numbers(source, of_source, before=self._reach.last_seq(name, batch=self.batch))
             ranges += of_source

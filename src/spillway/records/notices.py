@@ -23,6 +23,7 @@ from spillway.records.events import Event
 from spillway.records.events import Kind as Happening
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
+from spillway.records.ranges import Passed, PassedOver
 from spillway.records.rewound import Rewound
 
 
@@ -34,6 +35,7 @@ class Kind(StrEnum):
     SENT_BACK = "sent back"
     BACKUPS_DAMAGED = "backups damaged"
     PROMISE_LOST = "promise lost"
+    PASSED_OVER = "passed over"  # records of a source
     HOST_LATE = "host late"
     HOST_WAITED_FOR = "host waited for"
     MOVED = "moved"  # and recovered from backups
@@ -56,6 +58,7 @@ LINES: Mapping[Kind, Place] = {
     Kind.SENT_BACK: Place("spillway.memory", logging.WARNING),
     Kind.BACKUPS_DAMAGED: Place("spillway.backups", logging.WARNING),
     Kind.PROMISE_LOST: Place("spillway.backups", logging.ERROR),
+    Kind.PASSED_OVER: Place("spillway.source", logging.WARNING),
     Kind.HOST_LATE: Place("spillway.hosts", logging.WARNING),
     Kind.HOST_WAITED_FOR: Place("spillway.hosts", logging.INFO),
     Kind.MOVED: Place("spillway.hosts", logging.WARNING),
@@ -144,6 +147,41 @@ def notices_of_batch(rows: Iterable[ShardProgress], *, time_s: float) -> list[No
             Notice(time_s=time_s, kind=Kind.BACKUPS_DAMAGED, told=told, batch=those[0].batch, operator=operator)
         )
     return found
+
+
+def notices_of_passed(over: Iterable[PassedOver], *, time_s: float) -> list[Notice]:
+    """What was passed over in a batch: one notice for each source."""
+    found = defaultdict[str, Passed](Passed)
+    batch = -1
+    for one in over:
+        found[one.source].add(one.passed)
+        batch = one.batch
+    return [
+        Notice(
+            time_s=time_s,
+            kind=Kind.PASSED_OVER,
+            told=f"Of source {source!r}, {passed_told(passed)} in batch {batch}.",
+            batch=batch,
+        )
+        for source, passed in found.items()
+    ]
+
+
+def passed_told(passed: Passed) -> str:
+    """What was passed over, in words.
+
+    >>> passed_told(Passed(broken=1, example="partition 0, offset 5: it is null"))
+    '1 broken record was passed over (partition 0, offset 5: it is null)'
+    >>> passed_told(Passed(expired=1200))
+    '1,200 expired records were passed over'
+    """
+    kinds = []
+    for count, kind, example in ((passed.broken, "broken", passed.example), (passed.expired, "expired", "")):
+        if count:
+            words = "record was" if count == 1 else "records were"
+            shown = f" ({'' if count == 1 else 'the first: '}{example})" if example else ""
+            kinds.append(f"{count:,} {kind} {words} passed over{shown}")
+    return " and ".join(kinds)
 
 
 def log_notice(notice: Notice, *, graph: str) -> None:

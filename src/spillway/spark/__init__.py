@@ -2,6 +2,7 @@
 
 from spillway.spark.explaining import explain
 from spillway.spark.jobs import JobsRun
+from spillway.spark.kafka import frame
 from spillway.spark.protecting import ProtectedFrame, ProtectedQuery, ProtectedWriter, protect
 from spillway.spark.receiving import received
 from spillway.spark.running import Run
@@ -16,6 +17,7 @@ __all__ = [
     "ProtectedWriter",
     "Run",
     "explain",
+    "frame",
     "protect",
     "received",
     "run",

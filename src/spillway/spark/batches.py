@@ -20,7 +20,7 @@ from spillway.engine.rewinding import Rewinding
 from spillway.errors import InputError
 from spillway.graph.checked import CheckedGraph
 from spillway.records.progress import ShardProgress, last_words
-from spillway.records.ranges import SourceRange
+from spillway.records.ranges import PassedOver, SourceRange
 from spillway.records.times import TaskTimes
 from spillway.spark.adding import rows_below
 from spillway.spark.compile import CompiledGraph
@@ -44,6 +44,7 @@ class Ran:
     tasks: Sequence[TaskTimes]
     writing_s: float
     tuples: int  # that its sources gave
+    passed: Sequence[PassedOver]  # what they passed over
 
 
 class Batches:
@@ -187,4 +188,5 @@ class Batches:
             self._rewinding.ran(batch, tuples=tuples, saved_bytes=saved_bytes)
         self._reach.note(newest, ranges)
         tasks = [row for row in reports if isinstance(row, TaskTimes)]
-        self._ran(Ran(batch=batch, rows=newest, tasks=tasks, writing_s=writing_s, tuples=tuples))
+        passed = [row for row in reports if isinstance(row, PassedOver)]
+        self._ran(Ran(batch=batch, rows=newest, tasks=tasks, writing_s=writing_s, tuples=tuples, passed=passed))

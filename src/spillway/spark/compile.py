@@ -26,6 +26,7 @@ from spillway.spark.feed import read_feed
 from spillway.spark.growing import log_beside, read_files
 from spillway.spark.job import SparkJob
 from spillway.spark.job_source import read_job
+from spillway.spark.kafka import read_topic
 from spillway.spark.later import LaterStage, LaterStages, Mapped, packed
 from spillway.spark.leaving import ROWS, Departure, Destination, ToFiles, ToFrame, ToSinks, ToStage
 from spillway.spark.packed import ReadPiece
@@ -154,10 +155,12 @@ def _entering(
         entering: DataFrame = source.summed.frame
         return entering
     name = f"spillway-{graph.name}-{source.name}"
-    if source.feed is not None or source.files is not None:
+    if not source.by_spark:
         read = ReadPieces(context=context, stage=stage, source=source, leaving=leaving)
         if source.feed is not None:
             return read_feed(spark, source.feed, read, name=name, columns=ROWS)
+        if source.topic is not None:
+            return read_topic(spark, source.topic, read, name=name, columns=ROWS)
         assert source.files is not None
         taking = Taking(source.files, log=log_beside(context.checkpoint, source.name))
         return read_files(spark, taking, read, name=name, columns=ROWS)

@@ -125,15 +125,16 @@ def spark_job(
     protection = job_protection(graph)
     found = views(graph, place=place)
     read = forward(graph)
-    frames = [source.name for source in graph.sources.values() if source.by_spark]
-    if frames and found:
+    by_spark = [source for source in graph.sources.values() if source.divided_anew]
+    if by_spark and found:
+        what = "a streaming DataFrame" if by_spark[0].by_spark else "a topic of Kafka"
         raise GraphError(
-            f"Job {name!r} reads {frames[0]!r}, a streaming DataFrame, and {next(iter(found))}, a stream of another "
-            f"job: Spark and the other job would each divide tuples into batches. Put what reads the DataFrame into a "
-            f"job of its own, which may be that source alone."
+            f"Job {name!r} reads {by_spark[0].name!r}, {what}, and {next(iter(found))}, a stream of another job: Spark "
+            f"and the other job would each divide tuples into batches. Put what reads the source into a job of its "
+            f"own, which may be that source alone."
         )
     inputs = None
-    if not frames:
+    if not by_spark:
         steps = [view.input.in_step for view in found.values()]
         files = {source.name: source.files for source in graph.sources.values() if source.files is not None}
         inputs = Inputs(

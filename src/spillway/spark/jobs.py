@@ -288,7 +288,7 @@ class JobsRun(ShownRun):
 
     def _trigger_of(self, one: Looked) -> Mapping[str, Any]:
         at_once = {"processingTime": "0 seconds"}
-        if any(source.by_spark for source in one.graph.checked().sources.values()):
+        if any(source.divided_anew for source in one.graph.checked().sources.values()):
             return self._trigger or at_once
         # Of what Spark does not divide into batches we know when all was read, and other jobs may have more.
         return at_once if self._bounded else self._trigger or at_once

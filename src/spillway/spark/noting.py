@@ -13,9 +13,18 @@ from spillway.engine.epochs import shard_folder
 from spillway.errors import BoundLostError
 from spillway.graph.checked import CheckedGraph
 from spillway.records.batches import BatchDone
-from spillway.records.notices import Kind, Notice, log_notice, notice_of, notices_of_batch, shards_told
+from spillway.records.notices import (
+    Kind,
+    Notice,
+    log_notice,
+    notice_of,
+    notices_of_batch,
+    notices_of_passed,
+    shards_told,
+)
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import ShardProgress
+from spillway.records.ranges import Passed, without_again
 from spillway.records.rewound import Rewound
 from spillway.records.rundir import RunDirectory
 from spillway.records.times import BatchTimes
@@ -36,6 +45,8 @@ class Noting:
         self._directory: RunDirectory | None = None
         self._early: list[Notice] | None = []  # before it is known whether there is a directory
         self._rows: list[ShardProgress] = []
+        self.passed: dict[str, Passed] = {}
+        """What sources passed over, by their names."""
         self._missing: frozenset[Shard] = frozenset()
         self._lock = threading.Lock()
 
@@ -82,6 +93,11 @@ class Noting:
             self._directory.add_batches([BatchDone(batch=ran.batch, tuples=ran.tuples, time_s=now_s)])
             self._directory.add_moves(moves)
             self._directory.add_waits(waits)
+        passed = without_again(ran.passed)
+        for one in passed:
+            self.passed.setdefault(one.source, Passed()).add(one.passed)
+        for notice in notices_of_passed(passed, time_s=now_s):
+            self.notice(notice)
         told = [*map(notice_of, moves), *map(notice_of, waits), *notices_of_batch(ran.rows, time_s=now_s)]
         for notice in told:
             log_notice(notice, graph=self._graph.name)

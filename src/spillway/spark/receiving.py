@@ -28,7 +28,7 @@ from spillway.tls import TLS
 _ALL = 1 << 40
 
 _GUARANTEES: dict[str, Guarantee] = {}
-"""What the receivers of this process keep, by the names of their formats: a DataFrame forgets where it came from."""
+"""What sources keep that this process made DataFrames of, by the names of their formats: a DataFrame forgets that."""
 
 
 @dataclass
@@ -147,7 +147,7 @@ def received(
     )
     columns = spark_schema(schema.handed_out, f"Receiver at {address}")
     format_name = RECEIVED + "".join(c if c.isalnum() else "-" for c in address)
-    _GUARANTEES[format_name] = _guarantee(items)
+    promised(format_name, _guarantee(items))
 
     class ReceivedSource(DataSource):
         """Defined here so that it travels to the workers with its link inside."""
@@ -164,6 +164,11 @@ def received(
 
     spark.dataSource.register(ReceivedSource)
     return spark.readStream.format(format_name).load()
+
+
+def promised(format_name: str, guarantee: Guarantee) -> None:
+    """Remember what the source of this format keeps of a contract, for all that is made of its DataFrame."""
+    _GUARANTEES[format_name] = guarantee
 
 
 def checked(graph: Graph) -> CheckedGraph:

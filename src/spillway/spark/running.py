@@ -96,10 +96,11 @@ class Run(ShownRun):
         self._noting, self._reports = Noting(self._graph), Reports(spark.sparkContext)
         self.batches = 0
         """How many batches this run has run."""
+        self.passed_over = self._noting.passed
+        """What sources passed over since this run began, by their names, where that was declared."""
         self._closing = threading.Lock()
         self._clocking, self._choosing = Clocking(), Choosing(ADDING_RULE)
-        self._closed = self._stopping = False
-        self.state = self._places.state
+        self._closed, self._stopping, self.state = False, False, self._places.state
         try:
             self._places.take(Holder(places=one._places, run=one, graph=one._graph.name) for one in list(_RUNS))
             self._reach = Reach.beside(self._places.checkpoint)

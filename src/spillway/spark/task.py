@@ -25,12 +25,13 @@ from spillway.engine.task import Arriving, Equipment, Task
 from spillway.errors import NotOwnerError, RunError
 from spillway.graph.checked import CheckedGraph
 from spillway.graph.growing import TakenFile
+from spillway.graph.kafka.offsets import TopicRange
 from spillway.graph.nodes import Exit, Source
 from spillway.graph.sinks import Discard
 from spillway.graph.stages import Stage
 from spillway.operators.operator import Operator
 from spillway.records.progress import ShardProgress
-from spillway.records.ranges import SourceRange
+from spillway.records.ranges import PassedOver, SourceRange
 from spillway.records.times import TaskTimes, Work
 from spillway.spark.leaving import Departure, from_batch
 from spillway.spark.memory_place import MemoryPlace
@@ -43,7 +44,7 @@ _OPEN: OrderedDict[tuple[str, str, int, int], OpenOperator] = OrderedDict()
 _OPEN_MAX = 64
 
 
-Reported = ShardProgress | SourceRange | TaskTimes | Looked | AddedPart | Weighed
+Reported = ShardProgress | SourceRange | PassedOver | TaskTimes | Looked | AddedPart | Weighed
 """What a task tells the driver."""
 
 
@@ -104,14 +105,14 @@ class ReadFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPieces:
-    """Stage 0 for a feed or files, run where a piece is read: its tuples need not go to Spark and back."""
+    """Stage 0 for a feed, files or a topic, run where a piece is read: its tuples need not go to Spark and back."""
 
     context: RunContext
     stage: Stage
-    source: Source  # with its feed or files
+    source: Source  # with its feed, files or topic
     leaving: Departure
 
-    def __call__(self, piece: int | TakenFile) -> Iterator[pa.RecordBatch]:
+    def __call__(self, piece: int | TakenFile | TopicRange) -> Iterator[pa.RecordBatch]:
         watch = stopwatch()
         at, source = whereabouts(), self.source
         with watch.on(Work.READING):
@@ -119,7 +120,10 @@ class ReadPieces:
         numbers = Numbering(source, batch=at.batch, part=opened.number, name=opened.name, ordered=True)
         arriving = ((source.name, source.columns_of(batch)) for batch in opened.batches)
         reads = {source.name: numbers}
-        return run_stage(self.context, self.stage, at, arriving, reads=reads, leaving=self.leaving, watch=watch)
+        yield from run_stage(self.context, self.stage, at, arriving, reads=reads, leaving=self.leaving, watch=watch)
+        if opened.passed:
+            over = PassedOver(source=source.name, batch=at.batch, part=opened.number, passed=opened.passed)
+            self.context.report([over])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
