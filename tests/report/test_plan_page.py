@@ -165,9 +165,8 @@ def test_a_plan_can_be_read_anywhere(tmp_path: Path, width: int) -> None:
     assert seen["plan"] == ["second: Exact.", "first: a restart."]  # what is protected stands first
     assert {"first", "second"} <= {*seen["boxes"]}
     assert seen["headings"][:4] == ["The plan", "The graph", "What it costs, and what it leaves", "What can be had"]
-    assert {"Over hours, by the model", "The proof", "The proof by kills", "What was measured", "What was assumed"} <= {
-        *seen["headings"]
-    }
+    told = {"Over hours, by the model", "The proof", "The proof by kills", "What was measured", "What was assumed"}
+    assert told <= {*seen["headings"]}
     assert seen["tables"][:4] == [2, 3, 1, 2]
     assert seen["points"] == 3
     assert "After 95% of all faults the quality is 0.9800 or more" in seen["subtitle"][0]

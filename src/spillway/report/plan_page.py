@@ -253,7 +253,7 @@ def _lost(row: OperatorRow) -> str:
     if row.lossless:
         return "nothing"
     if row.stale_s:
-        return f"{row.stale_s:g} s of what it keeps"
+        return f"{row.stale_s:g} s of state"
     return f"{row.lost_s:g} s" + (" and all it keeps" if row.forgets else "")
 
 
