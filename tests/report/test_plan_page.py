@@ -1,5 +1,6 @@
 """The page of a plan, from records made by hand: what it shows, on a desk and on a phone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,13 @@ seen.tables = [...document.querySelectorAll("table")].map(each => each.tBodies[0
 seen.points = document.querySelectorAll('svg .series[data-series="0"] title').length;
 seen.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth];
 """
+
+
+def test_a_plan_stands_if_every_proof_says_so() -> None:
+    assert ROWS.stands is False  # the kills said no
+    assert replace(ROWS, killed=()).stands is True  # that the cheaper one does not is no matter
+    assert replace(ROWS, killed=(), proof=()).stands is None
+    assert ROWS.as_json()["stands"] is False
 
 
 def test_a_document_says_what_a_plan_costs_and_how_it_stood(tmp_path: Path) -> None:
