@@ -208,6 +208,7 @@ class Evidence:
             rates={name: rate},
             golden_repetitions=self.campaign.repetitions,
             assumed=(),
+            local_only=True,
         )
 
     def campaign_of(self, model: str, targets: tuple[str, ...], outages_s: tuple[float, ...]) -> CampaignRecords:
