@@ -1,5 +1,5 @@
 """Write figures into the pages of docs/, from records: ``python docs/make_figures.py DIRECTORY …``, of benches, of
-``reproduce spade`` and of ``model validate``.
+``reproduce spade``, of ``model validate`` and of ``plan``.
 
 A figure in a page stands between two comments, the first of which names the command that measured it:
 
@@ -18,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from spillway.report.plan_markdown import command as plan_command
+from spillway.report.plan_markdown import plan_markdown
 from spillway.report.spade_markdown import spade_markdown
 from spillway.report.validation_markdown import command, validation_markdown
 
@@ -30,6 +32,8 @@ def shown(directory: str) -> tuple[str, str]:
     manifest = json.loads((Path(directory) / "manifest.json").read_text(encoding="utf-8"))
     if manifest.get("paper") == "validation":
         return command(manifest), validation_markdown(Path(directory), manifest)
+    if manifest["kind"] == "plan":
+        return plan_command(manifest), plan_markdown(Path(directory), manifest)
     if manifest["kind"] == "reproduction":
         told = spade_markdown(Path(directory), manifest)
         return f"reproduce spade{' --quick' if manifest['settings']['quick'] else ''}", told

@@ -5,7 +5,7 @@ import re
 import pytest
 from docs.make_figures import read_pages, with_figures
 
-PLACED = re.compile(r"<!-- ((?:bench|reproduce|model) .*?) -->\n(.*?)<!-- end -->", re.DOTALL)
+PLACED = re.compile(r"<!-- ((?:bench|reproduce|model|plan) .*?) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def test_figures_stand_where_their_command_is_named() -> None:

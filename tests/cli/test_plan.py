@@ -56,6 +56,17 @@ def test_a_plan_is_made_told_and_written(tmp_path: Path, capsys: pytest.CaptureF
     assert main(words) == 0  # for people, from the evidence that is there
     shown = capsys.readouterr().out
     assert all(row["operator"] in shown for row in told["operators"])
+    for quality in ("0.95", "0.9999"):  # one that stands, and one that other input, other places, may not leave
+        written.unlink(missing_ok=True)
+        words[words.index("--quality") + 1] = quality
+        stands = main([*words, "--prove", "--write", str(written), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (
+            stands
+            == told["stands"]
+            == written.exists()
+            == next(row["stands"] for row in told["proof"] if row["plan"] == "chosen")
+        )
     assert main([*words, "--back-within", "0.01"]) == 1
     assert "No plan gives all of this" in capsys.readouterr().err
 
@@ -68,6 +79,7 @@ def test_a_plan_is_made_told_and_written(tmp_path: Path, capsys: pytest.CaptureF
         (["campaign.toml", "--quality", "0.9", "--quick"], "--full and --quick are for designs"),
         (["bargain", "--quality", "1.9"], "quality lies between 0 and 1"),
         (["bargain", "--quality", "0.9", "--fails", "VWAP"], "--fails wants OPERATOR=TIMES"),
+        (["bargain", "--quality", "0.9", "--kills", "2"], "--kills says how a plan is proven"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -285,6 +285,15 @@ def test_a_score_that_cannot_be_used_leaves_no_result(tmp_path: Path, score: obj
     assert not any((tmp_path / name).exists() for name in RESULT)
 
 
+def test_local_scores_can_be_had_where_quality_has_no_proportion(tmp_path: Path) -> None:
+    asked = campaign(score=nothing, local_only=True)
+    records = run_campaign(plan(asked), tmp_path, pool=ThisProcess())
+    assert records.trials
+    assert all(row.ilq == 0 for row in records.trials)
+    assert not records.metrics
+    assert run_campaign(plan(asked), tmp_path, pool=ThisProcess()).trials == records.trials
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

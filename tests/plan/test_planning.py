@@ -212,6 +212,7 @@ def test_evidence_of_something_else_is_refused(planned: Planned, tmp_path: Path)
     manifest = json.loads((evidence.directory / "manifest.json").read_bytes())
     for changes, told in (
         ({"spillway": "0.0.1"}, r"Spillway 0\.0\.1 measured, .* too old"),
+        ({"machine": {**manifest["machine"], "cores": 960}}, "measured on another machine: 960 cores"),
         ({"planned": "flows"}, "evidence of graph 'flows', not of 'bargain'"),
         ({"kind": "campaign"}, "holds a 'campaign', not a plan"),
         ({"format": 99}, "newer Spillway"),

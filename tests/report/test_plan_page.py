@@ -1,5 +1,6 @@
 """The page of a plan, from records made by hand: what it shows, on a desk and on a phone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from spillway.records.campaign import read_manifest
 from spillway.records.campaign_rows import CampaignGraph, GraphEdge, GraphNode
 from spillway.records.plan import JudgedRow, OperatorRow, PlanRecords, PlanRows, PointRow, ProofRow
 from spillway.report.pages import report_page
+from spillway.report.plan_markdown import plan_markdown
 
 
 def operator(name: str, *, cost: float, restarted: float, protection: str, written: str) -> OperatorRow:
@@ -63,6 +65,7 @@ ROWS = PlanRows(
             tainted_share=0.002,
             lost_per_hour=1e4,
             delayed_per_hour=2e4,
+            holds=True,
         ),
     ),
     proof=(
@@ -87,6 +90,10 @@ ROWS = PlanRows(
             stands=True,
         ),
     ),
+    cost_of_one_for_all=2.0,
+    killed=(
+        ProofRow(plan="chosen", cost=0.5, foretold=0.98, measured=0.95, low=0.94, high=0.96, faults=8, stands=False),
+    ),
 )
 
 RECORDS = PlanRecords(
@@ -106,7 +113,7 @@ RECORDS = PlanRecords(
         ),
     ),
     spillway="0.1.0",
-    figures={"tuples": 100, "rates": {"peak": 10.0}},
+    figures={"tuples": 100, "rates": {"peak": 10.0}, "first_s": 61.0, "again_s": 4.0},
     rows=ROWS,
 )
 
@@ -119,6 +126,31 @@ seen.tables = [...document.querySelectorAll("table")].map(each => each.tBodies[0
 seen.points = document.querySelectorAll('svg .series[data-series="0"] title').length;
 seen.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth];
 """
+
+
+def test_a_plan_stands_if_every_proof_says_so() -> None:
+    assert ROWS.stands is False  # the kills said no
+    assert replace(ROWS, killed=()).stands is True  # that the cheaper one does not is no matter
+    assert replace(ROWS, killed=(), proof=()).stands is None
+    assert ROWS.as_json()["stands"] is False
+
+
+def test_a_document_says_what_a_plan_costs_and_how_it_stood(tmp_path: Path) -> None:
+    RECORDS.write(tmp_path)
+    told = plan_markdown(tmp_path, read_manifest(tmp_path)).splitlines()
+    assert told[0] == (
+        "`./run spillway plan pair --quality 0.97`: 61 s from nothing, 4 s with evidence at hand, 12 s with the proof. "
+        "Quality 0.9800 for 0.5 cores: 50% of losing nothing as cheaply as can be (1), 25% of doing so by one "
+        "protection for all operators (2), 12% of the best for every operator (4)."
+    )
+    assert told[4:6] == [
+        "| first | 0.980 | a restart | 0 | 16 s | 0.980 |",
+        "| second | 0.700 | Exact | 0.5 | nothing | 1.000 |",
+    ]
+    assert told[-1] == (
+        "Really run, with processes killed, 8 in all: the chosen plan leaves 0.9500 (0.9400 to 0.9600; foretold "
+        "0.9800) and does not stand."
+    )
 
 
 def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -141,7 +173,8 @@ def test_a_plan_can_be_read_anywhere(tmp_path: Path, width: int) -> None:
     assert seen["plan"] == ["second: Exact.", "first: a restart."]  # what is protected stands first
     assert {"first", "second"} <= {*seen["boxes"]}
     assert seen["headings"][:4] == ["The plan", "The graph", "What it costs, and what it leaves", "What can be had"]
-    assert {"Over hours, by the model", "The proof", "What was measured", "What was assumed"} <= {*seen["headings"]}
+    told = {"Over hours, by the model", "The proof", "The proof by kills", "What was measured", "What was assumed"}
+    assert told <= {*seen["headings"]}
     assert seen["tables"][:4] == [2, 3, 1, 2]
     assert seen["points"] == 3
     assert "After 95% of all faults the quality is 0.9800 or more" in seen["subtitle"][0]

@@ -117,15 +117,20 @@ def main(options: argparse.Namespace) -> int:
             killed = prove_by_kills(evidence, weighed, plan, Kills(rounds=options.kills), told=observed.told)
             rows = replace(rows, killed=(killed,))
     rows = replace(rows, seconds=time.monotonic() - began_s)
-    evidence.keep(replace(evidence.records, rows=rows))
+    figures = dict(evidence.records.figures)
+    if not options.prove:
+        figures["again_s" if "first_s" in figures else "first_s"] = rows.seconds  # the first has to measure everything
+    evidence.keep(replace(evidence.records, rows=rows, figures=figures))
     _write_page(directory)
-    if options.write is not None:
+    if options.write is not None and rows.stands is not False:
         _write_protections(options.write, protections, rows)
     if options.json:
         print_json({"graph": evidence.graph.name, "directory": str(directory), **rows.as_json()})
     else:
         _show(evidence.graph.name, rows, directory)
-    return 0
+        if options.write is not None and rows.stands is False:
+            say(f"It does not stand, so {options.write} was not written.")
+    return 1 if rows.stands is False else 0
 
 
 def _asked(options: argparse.Namespace) -> Asked:

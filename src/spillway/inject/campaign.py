@@ -146,6 +146,7 @@ class Campaign:
     delay_max: int = 50  # of a stream, where streams meet, in tuples of the source
     settled_every: int = 10_000  # tuples of the source after which streams have caught up
     assumed: tuple[Assumed, ...] = ()
+    local_only: bool = False  # whether local scores are enough, where quality cannot be told in proportion
 
     def __post_init__(self) -> None:
         if self.golden_repetitions < self.repetitions:

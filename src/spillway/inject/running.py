@@ -50,8 +50,9 @@ def run_campaign(
     started_s = time.monotonic()
     with CampaignWriter(directory, declaration=planned.declaration, graph=planned.graph) as writer:
         if not writer.finished:
-            _Run(planned, writer, pool, observe).run()
-            writer.finish(evaluate(writer.records()), timing={"seconds": time.monotonic() - started_s})
+            told = _Run(planned, writer, pool, observe).run()
+            metrics = evaluate(writer.records()) if told else ()
+            writer.finish(metrics, timing={"seconds": time.monotonic() - started_s})
         shutil.rmtree(directory / _WORK, ignore_errors=True)
         return writer.records()
 
@@ -78,7 +79,8 @@ class _Run:
         self._done = 0
         self._total = 0
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Whether the quality of all trials can be told in proportion to golden scores."""
         struck, golden, others = self._longest_tasks(), self._golden_tasks(), self._other_tasks()
         self._total = sum(task.runs for task in [*struck, *golden, *others])
         tried: list[TrialResult] = []
@@ -98,6 +100,7 @@ class _Run:
             rows = [self._row(one, right) for one in answer.tried if one.key not in finished]
             self._writer.append(trials=rows)
             self._progress("trials", task.runs)
+        return bool(all(right.affected.values()))
 
     def _longest_tasks(self) -> list[Task]:
         longest = [self._declared.outage_max_s]
@@ -148,7 +151,7 @@ class _Run:
     def _right(self, runs: Sequence[GoldenResult]) -> _GoldenMeans:
         means = np.array([run.affected_osf for run in runs]).mean(axis=0)
         for where, mean in zip(self._places, means, strict=True):
-            if mean == 0:
+            if mean == 0 and not self._planned.campaign.local_only:
                 raise InputError(
                     f"The golden score {self._declared.score} is zero over the part of the output that "
                     f"{where.target!r} affects at offset {where.offset_seq:,}, so no quality can be told in proportion "
@@ -196,7 +199,7 @@ class _Run:
             seed=tried.seed,
             golden=key.repetition,
             osf=tried.osf,
-            qs=tried.osf / right.affected[AffectedKey(*key[:4])],
+            qs=tried.osf / (right.affected[AffectedKey(*key[:4])] or 1.0),
             ilq=impact.ilq,
             rlq_sections=impact.rlq,
             rejoined_seq=tried.rejoined_seq,

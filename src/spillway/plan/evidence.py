@@ -42,7 +42,10 @@ from spillway.plan.machine_costs import MachineCosts, kept_costs
 from spillway.records.campaign import CampaignRecords, read_manifest
 from spillway.records.campaign_rows import CampaignGraph, GraphEdge, GraphNode
 from spillway.records.plan import PlanRecords, this_version
+from spillway.records.rundir import machine
 from spillway.score.osf import name as score_name
+
+_MACHINE = ("cores", "memory_bytes")  # what tells machines apart whose costs differ
 
 PROFILED_BATCHES = 60
 """Batches of the profile, where its input is made by an application."""
@@ -205,6 +208,7 @@ class Evidence:
             rates={name: rate},
             golden_repetitions=self.campaign.repetitions,
             assumed=(),
+            local_only=True,
         )
 
     def campaign_of(self, model: str, targets: tuple[str, ...], outages_s: tuple[float, ...]) -> CampaignRecords:
@@ -251,6 +255,13 @@ class Evidence:
             raise RunError(
                 f"{self.directory} has evidence that Spillway {records.spillway} measured, and this is "
                 f"{this_version()}: it is too old. Name another directory, and it is measured again."
+            )
+        there, here = ({name: of.get(name) for name in _MACHINE} for of in (records.machine or {}, machine()))
+        if there != here:
+            raise RunError(
+                f"{self.directory} has evidence that was measured on another machine: {there['cores']} cores and "
+                f"{there['memory_bytes']} bytes of memory there, {here['cores']} and {here['memory_bytes']} here. Name "
+                f"another directory, and it is measured again."
             )
         for what, wanted in identity.items():
             if records.identity.get(what) != wanted:

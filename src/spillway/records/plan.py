@@ -113,8 +113,14 @@ class PlanRows:
     cost_of_one_for_all: float | None = None  # the cheapest protection that loses nothing, the same for every operator
     killed: tuple[ProofRow, ...] = ()  # what real kills said of the plan chosen
 
+    @property
+    def stands(self) -> bool | None:
+        """Whether every proof there was found the plan chosen to be as wished; none if there was none."""
+        said = [row.stands for row in (*self.proof, *self.killed) if row.plan == "chosen"]
+        return all(said) if said else None
+
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "stands": self.stands}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +144,7 @@ class PlanRecords:
             "spillway": self.spillway,
             "figures": dict(self.figures),
             "graph": asdict(self.graph),
-            "plan": None if self.rows is None else self.rows.as_json(),
+            "plan": None if self.rows is None else asdict(self.rows),
             "machine": machine(),
         }
         try:

@@ -118,12 +118,12 @@ def _costs(rows: PlanRows) -> Section:
         for row in rows.operators
     ]
     columns = [
-        "Operator", "Protection", "Cost (cores)", "Memory (MB)", "Written (MB/h)", "Latency (ms)", "Lost",
-        "Back (s)", "Restarted", "Quality",
+        "Operator", "Protection", "Cores", "MB", "MB/h", "Late (ms)", "Lost", "Back (s)", "Restarted", "Quality",
     ]  # fmt: skip
     return Section(
         "What it costs, and what it leaves",
-        text="Costs are those beside the operator's own work, at most. Cost has all of them in cores, as priced below. "
+        text="Costs are those beside the operator's own work, at most: MB of memory, MB written in an hour, by how "
+        "much every batch is later, and all of them in cores, as priced below. "
         "Lost is what a fault costs of the operator's input. Quality is that after its worst fault; restarted, what it "
         "would be without protection.",
         table=table(columns, cells),
@@ -253,7 +253,7 @@ def _lost(row: OperatorRow) -> str:
     if row.lossless:
         return "nothing"
     if row.stale_s:
-        return f"{row.stale_s:g} s of what it keeps"
+        return f"{row.stale_s:g} s of state"
     return f"{row.lost_s:g} s" + (" and all it keeps" if row.forgets else "")
 
 
