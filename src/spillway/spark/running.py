@@ -98,8 +98,7 @@ class Run(ShownRun):
         """How many batches this run has run."""
         self.passed_over = self._noting.passed
         """What sources passed over since this run began, by their names, where that was declared."""
-        self._closing = threading.Lock()
-        self._clocking, self._choosing = Clocking(), Choosing(ADDING_RULE)
+        self._clocking, self._choosing, self._closing = Clocking(), Choosing(ADDING_RULE), threading.Lock()
         self._closed, self._stopping, self.state = False, False, self._places.state
         try:
             self._places.take(Holder(places=one._places, run=one, graph=one._graph.name) for one in list(_RUNS))
