@@ -5,9 +5,9 @@ network, a disk and other readers come on top. It keeps 5 MB of each of its four
 as they would be. Contenders take turns, a batch each: a topic of JSON, files of the same JSON lines, and Arrow files of
 the same tuples. Each batch of files is four files, one for each partition.
 
-What limits it is measured apart, on one core: how fast the client takes records when nothing is done with them, how
-fast those are decoded, and how fast tuples are counted without Spark. The time of the batches of a run of its own says
-which part of them is spent on what.
+What limits it is measured apart, by one reader: how fast the client takes records when nothing is done with them (the
+broker gives them at the same time), how fast those are decoded, and how fast tuples are counted without Spark. The time
+of the batches of a run of its own says which part of them is spent on what.
 """
 
 import json
@@ -176,7 +176,7 @@ class KafkaBench(Bench):
             shutil.rmtree(place, ignore_errors=True)
 
     def _measure_alone(self, notes: Notes, topic: Topic, tell: Tell) -> None:
-        """What one core does of one thing alone, of as many records as a batch has."""
+        """How fast one reader is at one thing alone, with as many records as a batch has."""
         count = self.records_per_batch
         each = count * self._batches // _PARTITIONS
         part = TopicRange(number=0, partition=0, begin=0, end=min(each, count), first=0)
@@ -193,7 +193,7 @@ class KafkaBench(Bench):
             counting_s = _counted_s(table)
             for name, seconds in zip(LIMITS, (client_s, decoding_s, counting_s), strict=True):
                 notes.add(name, "records_per_s", part.end / seconds, turn=turn)
-        tell(f"On one core alone: {', '.join(LIMITS)}.")
+        tell(f"Measured alone: {', '.join(LIMITS)}.")
 
     def _told(self, notes: Notes, turn: int) -> str:
         found = {}

@@ -101,7 +101,7 @@ def _kafka(found: dict[str, Any]) -> Iterator[Told | str]:
     )
     yield from _ratios(found)
     yield Told(
-        "What limits it: one core, one thing",
+        "What limits it: one reader, one thing",
         ["what", "records a second"],
         [[name, rate(per_s)] for name, per_s in found["alone_records_per_s"].items()],
     )
