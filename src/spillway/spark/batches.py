@@ -24,6 +24,7 @@ from spillway.records.ranges import PassedOver, SourceRange
 from spillway.records.times import TaskTimes
 from spillway.spark.adding import rows_below
 from spillway.spark.compile import CompiledGraph
+from spillway.spark.figures import figures_of
 from spillway.spark.owning import Owners
 from spillway.spark.raised import as_ours, interrupted_shortly, written_down
 from spillway.spark.reading import Reading, Weighed
@@ -190,3 +191,4 @@ class Batches:
         tasks = [row for row in reports if isinstance(row, TaskTimes)]
         passed = [row for row in reports if isinstance(row, PassedOver)]
         self._ran(Ran(batch=batch, rows=newest, tasks=tasks, writing_s=writing_s, tuples=tuples, passed=passed))
+        self._compiled.observed.tell(figures_of(batch, newest, tuples=tuples))

@@ -23,6 +23,7 @@ from spillway.graph.sinks import Frames
 from spillway.graph.stages import Stage, stages
 from spillway.spark.adding import AddedTask, AddingStage
 from spillway.spark.feed import read_feed
+from spillway.spark.figures import Observed
 from spillway.spark.growing import log_beside, read_files
 from spillway.spark.job import SparkJob
 from spillway.spark.job_source import read_job
@@ -43,6 +44,7 @@ class CompiledGraph:
     entering: DataFrame  # streaming: what leaves stage 0
     later: LaterStages  # which are put on each of its micro-batches
     kind: QueryKind
+    observed: Observed  # what is told of them to Spark
 
 
 def compile_graph(
@@ -70,9 +72,11 @@ def compile_graph(
         entering = [
             _entering(graph, spark, context, first, source, departures[0], looking) for source in graph.sources.values()
         ]
+    kind, observed = _kind(graph), Observed(spark)
     return CompiledGraph(
-        entering=reduce(DataFrame.union, entering),
-        kind=_kind(graph),
+        entering=observed.of(reduce(DataFrame.union, entering), has_many_rows=kind is QueryKind.SUMMED),
+        kind=kind,
+        observed=observed,
         later=LaterStages(
             spark,
             [

@@ -46,6 +46,10 @@ class Catalyst:
         """A column of an expression."""
         return Column(_module(self._jvm.org.apache.spark.sql.classic, "ExpressionUtils").column(expression))
 
+    def constant(self, value: Any, kind: str) -> Column:
+        """A column of this very object, of a type in SQL's words: whoever changes it changes the column."""
+        return self.column(self._catalyst.expressions.Literal(value, self._type(kind)))
+
     def replaced(self, plan: Any) -> Any:
         """The plan with functions that stand for others replaced by these, as the optimiser does first."""
         return _module(self._catalyst.optimizer, "ReplaceExpressions").apply(plan)
