@@ -10,7 +10,7 @@ Declared in Python, or in TOML::
     seed = 1
 
     [fault]
-    model = "outage"             # outage, duplication, reordering, corruption or state
+    model = "outage"             # or duplication, reordering, corruption, state, state_loss, set_back
     offsets = [500_000, 1_500_000]        # in tuples of the source
     outages_s = [0.5, 16.0]
     targets = ["TradeFilter"]    # left out: chosen by the rules of placement

@@ -53,10 +53,6 @@ def prove_by_kills(
 ) -> ProofRow:
     """What is left of the answer when the processes of the chosen plan are killed."""
     asked, campaign = weighed.asked, evidence.campaign
-    if any(option.everywhere for option in weighed.problem.chosen(plan.chosen)):
-        raise RunError(
-            "A plan under which all goes back together is not tried by kills of single jobs. Prove it without --kills."
-        )
     operators = [name for name in evidence.checked.order if name in evidence.reaching]
     every_s = kills.every_s(asked.restart_s)
     random = generator(campaign.seed, "kills of a plan")
@@ -93,8 +89,10 @@ def in_jobs(graph: Graph, weighed: Weighed, plan: Chosen, *, out: Path) -> Graph
     """The graph as planned, sources and sinks in jobs of their own, which are not killed."""
     checked = graph.checked()
     made = as_jobs(checked, weighed, plan, sources_apart=True).applied(writing(graph, out=out))
-    made.job(READING, list(checked.sources))
-    made.job(WRITING, list(checked.exits))
+    # What all operators go back under the jobs around them must have, too.
+    everywhere = next((option.protection for option in weighed.problem.chosen(plan) if option.everywhere), None)
+    made.job(READING, list(checked.sources), protect=everywhere)
+    made.job(WRITING, list(checked.exits), protect=everywhere)
     return made
 
 
