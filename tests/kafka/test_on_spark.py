@@ -167,10 +167,6 @@ def test_what_stops_a_run_stops_it_in_a_sentence_and_nothing_is_lost(
         servers.put(topic, rows(20, first=30), partition=2)
         servers.expire(topic, 2, before=40)
         refused(source, InputError, rf"^kafka: 9 records of partition 2 of topic '{topic}' have expired")
-        servers.remove(topic)
-        refused(source, InputError, rf"^kafka: there is no topic '{topic}' at ")
-        servers.make(topic, partitions=3)
-        refused(source, InputError, r"was read up to offset 31, and ends at offset 0: the topic was made anew")
     assert written(tmp_path, "all")["n"].to_pylist() == list(range(30))
 
 
@@ -207,3 +203,26 @@ def test_between_jobs_that_go_back_a_topic_is_refused(
     graph.job("later", ["more"])
     with pytest.raises(GraphError, match=r"Source 'in' is a topic of Kafka, which Spark divides into other batches"):
         sw.run_jobs(graph, spark, backups=tmp_path / "backups", checkpoint=tmp_path / "checkpoint")
+
+
+@pytest.mark.slow
+def test_a_topic_goes_from_job_to_job(spark: Any, servers: Servers, topic: str, tmp_path: Path) -> None:
+    servers.spread(topic, rows(100), partitions=3)
+    graph = counting(kafka(servers, topic), tmp_path)
+    more = graph.add(Count("more", key="word", value="count"), sw.Stream("count", "out"))
+    graph.sink("again", more, sw.Parquet(str(tmp_path / "again")))
+    graph.job("later", ["more"])
+    with sw.run_jobs(
+        graph,
+        spark,
+        backups=tmp_path / "backups",
+        checkpoint=tmp_path / "checkpoint",
+        trigger={"availableNow": True},
+    ) as jobs:
+        jobs.wait()
+    assert sorted(written(tmp_path, "all")["n"].to_pylist()) == list(range(100))
+    found, summed = (written(tmp_path, name).to_pylist() for name in ("out", "again"))
+    wanted: dict[str, int] = {}
+    for row in found:
+        wanted[row["word"]] = wanted.get(row["word"], 0) + row["count"]
+    assert {row["word"]: row["count"] for row in sorted(summed, key=lambda row: row["batch"])} == wanted

@@ -67,6 +67,15 @@ def test_every_record_is_read_once_and_numbers_ascend_from_batch_to_batch(server
     assert all(row["word"] == f"wörd {row['n']}" for row in found) and not passed
 
 
+def test_batches_are_those_of_spark_also_where_some_partitions_have_nothing(servers: Servers, topic: str) -> None:
+    for partition, count in enumerate((20, 3, 0)):
+        servers.put(topic, rows(count), partition=partition)
+    feed = kafka(servers, topic, records_per_batch=10).now()
+    width = feed.pieces_per_batch
+    sizes = [[feed.read(piece).num_rows for piece in range(at, at + width)] for at in range(0, feed.pieces, width)]
+    assert sizes == [[7, 3, 0], [10, 0, 0], [3, 0, 0]]
+
+
 def test_a_topic_is_the_same_in_any_process_and_says_no_password(servers: Servers, topic: str) -> None:
     declared = kafka(servers, topic, options={"sasl.password": "hush"})
     assert pickle.loads(pickle.dumps(declared)) == declared
