@@ -69,8 +69,9 @@ def row(**given: Any) -> ShardProgress:
 
 def test_figures_are_those_of_all_shards_together() -> None:
     rows = [
-        row(divergence=30.0, threshold=40.0, backup=True, backup_bytes=100, item_bytes=7),
-        row(divergence=50.0, threshold=100.0, recovered=True),
+        row(divergence=300.0, threshold=40.0, backup=True, backup_bytes=100, item_bytes=7),
+        row(divergence=75.0, threshold=100.0, recovered=True),
+        row(divergence=50.0, threshold=100.0),
         row(divergence=9.0, threshold=0.0, recovered=True, backup=True, backup_bytes=5),
     ]
     assert figures_of(3, rows, tuples=11) == BatchFigures(

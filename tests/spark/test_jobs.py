@@ -27,6 +27,7 @@ from spillway.errors import GraphError, RunError, StateError
 from spillway.files.folders import LocalFolder
 from spillway.graph.graph import Graph
 from spillway.graph.nodes import Exit
+from spillway.records.run_records import RunReader
 from spillway.spark.job_places import JobPlaces
 from spillway.spark.rejoining import Rejoining
 from spillway.state.folders import started
@@ -69,6 +70,14 @@ def test_a_fork_and_a_join_of_four_jobs(spark: Any, tmp_path: Path) -> None:
         assert {row.operator for row in run.records()} == {"counts", "raw", "met"}
         assert "JobsRun of fork" in run._repr_html_()
     assert {path.name for path in (tmp_path / "records").iterdir()} == {*run.jobs}
+    last = {
+        (one.stream, one.reader): one
+        for name in run.jobs
+        for one in RunReader(tmp_path / "records" / name).read().levels
+    }
+    assert {reader for _, reader in last} == {"low", "high", "meet"}
+    assert all(one.written == one.read == one.acknowledged and one.ended for one in last.values())
+    assert {one.written > 0 for one in last.values()} == {True}
 
 
 def test_logs_that_hold_one_batch_a_stop_in_the_middle_and_the_rest(spark: Any, tmp_path: Path) -> None:

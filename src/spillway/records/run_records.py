@@ -19,6 +19,7 @@ from spillway.records.batches import BATCHES_SCHEMA
 from spillway.records.campaign import read_manifest
 from spillway.records.columns import Progress, progress_of
 from spillway.records.events import Event
+from spillway.records.log_levels import LEVELS_FOLDER, LEVELS_SCHEMA, LogLevel, levels_in
 from spillway.records.notices import Notice
 from spillway.records.placing import Moved, Waited
 from spillway.records.progress import PROGRESS_SCHEMA
@@ -56,6 +57,7 @@ class RunRecords:
     notices: list[Notice]
     torn: tuple[str, ...]  # parts of progress that end in half a record, in words
     left_out: int  # rows of progress older than the newest ``ROWS_MAX``
+    levels: list[LogLevel]  # of the logs that this job writes, oldest first
 
     @property
     def last_batch(self) -> int:
@@ -103,10 +105,16 @@ class RunReader:
             notices=read_notices(self.path),
             torn=tuple(torn),
             left_out=left_out,
+            levels=levels_in(tables[LEVELS_FOLDER][0]),
         )
 
 
-_FIGURES = {"progress": PROGRESS_SCHEMA, "batches": BATCHES_SCHEMA, "times": TIMES_SCHEMA}
+_FIGURES = {
+    "progress": PROGRESS_SCHEMA,
+    "batches": BATCHES_SCHEMA,
+    "times": TIMES_SCHEMA,
+    LEVELS_FOLDER: LEVELS_SCHEMA,
+}
 
 
 def _by_batch(table: pa.Table) -> Columns:

@@ -10,6 +10,7 @@ from spillway.clock import Clock, SystemClock
 from spillway.records.figures import count, per_second
 from spillway.records.run_records import RunReader, RunRecords
 from spillway.report.headline import recent_rate, state_html
+from spillway.report.logs_part import logs_part
 from spillway.report.page import Cell, Section, Value, content, page, sections_html, table
 from spillway.report.run_page import run_parts
 from spillway.report.run_state import State, Told, state_of
@@ -63,12 +64,13 @@ def _parts(path: Path, records: Sequence[RunRecords], *, now_s: float) -> dict[s
             ]
         )
     jobs = Section("Jobs", table=table(["Job", "State", "Batch", "Read", "Tuples", "Why"], cells))
+    levels = [level for each in records for level in each.levels]
     detail = "".join(_job(each, now_s=now_s) for each in records)
     return {
         "title": f"Jobs in {path.name}",
         "subtitle": f"{len(records)} jobs, each a query that fails and starts again alone.",
         "lead_html": f'<div class="headline">{state_html(state_of_all(records, now_s=now_s))}</div>',
-        "sections": [jobs, Section("Each job", body_html=detail)],
+        "sections": [jobs, *logs_part(levels), Section("Each job", body_html=detail)],
     }
 
 

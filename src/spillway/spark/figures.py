@@ -43,8 +43,8 @@ _SCALES = {
 class BatchFigures:
     """What Spark is told of a batch.
 
-    divergence is the largest share that a shard's divergence has of what it may have, 0 if nothing bounds any; failures
-    is how many shards had lost their memory.
+    divergence is the largest share that a shard's divergence has of what it may have, after the batch, which is none in
+    a shard that was backed up; failures is how many shards had lost their memory.
     """
 
     batch: int
@@ -66,7 +66,9 @@ def figures_of(batch: int, rows: Iterable[ShardProgress], *, tuples: int) -> Bat
     return BatchFigures(
         batch=batch,
         tuples=tuples,
-        divergence=max((row.divergence / row.threshold for row in rows if row.threshold > 0), default=0.0),
+        divergence=max(
+            (row.divergence / row.threshold for row in rows if row.threshold > 0 and not row.backup), default=0.0
+        ),
         backups=sum(row.backup for row in rows),
         backup_bytes=sum(row.backup_bytes for row in rows),
         item_bytes=sum(row.item_bytes for row in rows),

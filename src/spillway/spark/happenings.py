@@ -1,12 +1,16 @@
-"""What happened to the jobs of a graph that run here, as people ask for it and as records have it."""
+"""What happened to the jobs of a graph that run here, as people ask for it and as records have it; and their logs."""
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from spillway.clock import SystemClock
+from spillway.engine.log_levels import levels_of, reads_of
 from spillway.records.events import Event, EventLog, event
 from spillway.records.failed_over import FailedOver
 from spillway.records.let_go import LetGo
+from spillway.records.log_levels import LevelLog, LogLevel
 from spillway.records.notices import log_notice, notice_of
 from spillway.records.rejoined import Rejoined
 from spillway.records.restarted import Restarted
@@ -22,6 +26,8 @@ class Happenings:
         self._jobs = jobs
         self._directory = directory
         self._logs: dict[str, EventLog] = {}
+        self._levels: dict[str, LevelLog] = {}
+        self._clock = SystemClock()
         self._said: dict[str, frozenset[Event]] = {}
         self.restarts: list[Restarted] = []
         self.rejoined: list[Rejoined] = []
@@ -65,8 +71,25 @@ class Happenings:
             if events and self._directory is not None:
                 self._logs.setdefault(name, EventLog(self._directory / name)).write(events)
 
+        self._look_at_logs()
+
     def close(self) -> None:
         """No more will happen."""
         self.write()
-        for log in self._logs.values():
-            log.close()
+        self._look_at_logs(last=True)
+        for events in self._logs.values():
+            events.close()
+        for levels in self._levels.values():
+            levels.close()
+
+    def _look_at_logs(self, *, last: bool = False) -> None:
+        """Have in the records of each job, now and then, how full the logs are that it writes."""
+        if self._directory is None:
+            return
+        for name, one in self._jobs.items():
+            log = self._levels.setdefault(name, LevelLog(self._directory / name, clock=self._clock))
+            log.look(partial(self._levels_of, one), last=last)
+
+    def _levels_of(self, one: Looked) -> list[LogLevel]:
+        reads = reads_of((each.job.logs, each.committed) for each in self._jobs.values())
+        return list(levels_of(one.job.logs, reads, time_s=self._clock.now_s()))
