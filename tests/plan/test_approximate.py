@@ -43,8 +43,8 @@ def words(seconds: int) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    return Evidence(tmp_path_factory.mktemp("plan") / "evidence", WORDS, pool=ThisProcess())
+def evidence(directory: Path) -> Evidence:
+    return Evidence(directory, WORDS, pool=ThisProcess())
 
 
 def test_state_drifts_as_far_as_a_run_tells() -> None:

@@ -1,6 +1,7 @@
 """Plans put to the test by real kills: the processes of a small graph, each killed with its memory."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -37,8 +38,8 @@ Planned = tuple[Evidence, Weighed, Plan]
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> Planned:
-    evidence = Evidence(tmp_path_factory.mktemp("plan") / "evidence", WORDS, pool=ThisProcess())
+def planned(directory: Path) -> Planned:
+    evidence = Evidence(directory, WORDS, pool=ThisProcess())
     weighed = weigh(evidence, ASKED)
     return evidence, weighed, choose(weighed)
 

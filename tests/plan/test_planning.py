@@ -34,11 +34,6 @@ def open_evidence(directory: Path, told: list[str], **changes: object) -> Eviden
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("plan") / "evidence"
-
-
-@pytest.fixture(scope="module")
 def planned(directory: Path) -> tuple[Evidence, Weighed, Plan, PlanRows]:
     told: list[str] = []
     evidence = open_evidence(directory, told)
