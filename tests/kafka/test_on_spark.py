@@ -142,8 +142,12 @@ def test_records_that_come_while_it_runs_and_what_is_passed_over(
     again = finished(counting(source, tmp_path), spark, tmp_path, directory=tmp_path / "again")
     assert (again.passed_over["in"].broken, again.passed_over["in"].expired) == (0, 15)
     assert sorted(written(tmp_path, "all")["n"].to_pylist()) == [*range(15), *range(115, 120)]
-    told = [(one.batch, one.told) for name in ("run", "again") for one in read_notices(tmp_path / name)
-            if one.kind == Kind.PASSED_OVER]  # fmt: skip
+    told = [
+        (one.batch, one.told)
+        for name in ("run", "again")
+        for one in read_notices(tmp_path / name)
+        if one.kind == Kind.PASSED_OVER
+    ]
     assert [batch for batch, _ in told] == [0, 1, 2]
     assert told[0][1].startswith("Of source 'in', 1 broken record was passed over (partition 1, offset 10 of topic ")
     assert told[2][1] == "Of source 'in', 15 expired records were passed over in batch 2."
@@ -170,9 +174,7 @@ def test_what_stops_a_run_stops_it_in_a_sentence_and_nothing_is_lost(
     assert written(tmp_path, "all")["n"].to_pylist() == list(range(30))
 
 
-def test_as_a_streaming_data_frame_below_sw_protect(
-    spark: Any, servers: Servers, topic: str, tmp_path: Path
-) -> None:  # fmt: skip
+def test_as_a_streaming_data_frame_below_sw_protect(spark: Any, servers: Servers, topic: str, tmp_path: Path) -> None:
     servers.spread(topic, rows(100), partitions=3)
     frame = sw.frame(spark, kafka(servers, topic, about=["partition", "time"]))
     assert frame.isStreaming and frame.columns == ["seq", "word", "n", "partition", "time"]
@@ -195,9 +197,7 @@ def test_what_can_not_be_a_frame(spark: Any, tmp_path: Path) -> None:
         sw.frame(spark, tmp_path)  # type: ignore[arg-type]
 
 
-def test_between_jobs_that_go_back_a_topic_is_refused(
-    spark: Any, servers: Servers, topic: str, tmp_path: Path
-) -> None:  # fmt: skip
+def test_between_jobs_that_go_back_a_topic_is_refused(spark: Any, servers: Servers, topic: str, tmp_path: Path) -> None:
     graph = counting(kafka(servers, topic), tmp_path, sw.Coordinated(batches=2))
     graph.sink("again", graph.add(Count("more", key="word"), sw.Stream("count", "out")), sw.Memory())
     graph.job("later", ["more"])

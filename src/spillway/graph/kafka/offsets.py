@@ -103,9 +103,7 @@ def next_place(
     }
     backlogs: dict[int, int] = {}
     # What has expired is no backlog: who reads the range passes over it and counts it.
-    reached = {
-        partition: max(at, held[partition].begin) for partition, at in (dict(start.ends) | begins).items()
-    }  # fmt: skip
+    reached = {partition: max(at, held[partition].begin) for partition, at in (dict(start.ends) | begins).items()}
     for partition, at in reached.items():
         end = held[partition].end if upto is None else min(held[partition].end, upto.get(partition, 0))
         backlogs[partition] = max(0, end - at)

@@ -82,9 +82,7 @@ class Topic:
                 )
         return Guarantee(lossless=True, why="it can be read again")
 
-    def next(
-        self, broker: Broker, start: Place, *, most: int | None, upto: Mapping[int, int] | None = None
-    ) -> Place:  # fmt: skip
+    def next(self, broker: Broker, start: Place, *, most: int | None, upto: Mapping[int, int] | None = None) -> Place:
         """Where the batch behind ``start`` ends, at most so many records further."""
         return next_place(
             start,
@@ -130,9 +128,7 @@ class Topic:
                     if whole is not None:
                         yield whole
 
-    def _whole(
-        self, part: TopicRange, records: Sequence[Any], some: Decoded, passed: Passed
-    ) -> pa.RecordBatch | None:  # fmt: skip
+    def _whole(self, part: TopicRange, records: Sequence[Any], some: Decoded, passed: Passed) -> pa.RecordBatch | None:
         """Tuples with their numbers and whatever else is wanted of their records; none if these are passed over."""
         tuples, of = some.tuples, some.of
         if tuples is None:
@@ -173,9 +169,7 @@ class Topic:
         )
 
     @staticmethod
-    def _told(
-        name: About, part: TopicRange, records: Sequence[Any], offsets: Any, which: Any
-    ) -> pa.Array:  # fmt: skip
+    def _told(name: About, part: TopicRange, records: Sequence[Any], offsets: Any, which: Any) -> pa.Array:
         match name:
             case "partition":
                 return pa.array(np.full(len(which), part.partition, np.int32))
