@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spillway.records.figures import size
-from spillway.records.log_levels import UNKNOWN, LogLevel
+from spillway.records.log_levels import EVERY_S, UNKNOWN, LogLevel
 from spillway.report.charts import SERIES_MAX, Mark, Series, line_chart
 from spillway.report.look import CHART_HEIGHT, CHART_WIDTH
 from spillway.report.page import Cell, Section, Value, side_by_side, table
@@ -71,8 +71,8 @@ def _charts(levels: Iterable[LogLevel]) -> list[str]:
     behind: dict[str, list[tuple[float, float]]] = {}
     for one in levels:
         at_s = one.time_s - began_s
-        fills.setdefault(one.stream, []).append((at_s, 100 * one.fill))
-        behind.setdefault(f"{one.stream} to {one.reader}", []).append((at_s, float(one.written - one.acknowledged)))
+        _go_on(fills.setdefault(one.stream, []), at_s, 100 * one.fill)
+        _go_on(behind.setdefault(f"{one.stream} to {one.reader}", []), at_s, float(one.written - one.acknowledged))
     return [
         line_chart(
             _series(fills),
@@ -94,6 +94,19 @@ def _charts(levels: Iterable[LogLevel]) -> list[str]:
             height=CHART_HEIGHT,
         ),
     ]
+
+
+def _go_on(line: list[tuple[float, float]], at_s: float, value: float) -> None:
+    """One more point of a line; what has not changed for a while was not recorded, and stayed as it was.
+
+    >>> line = [(0.0, 5.0)]
+    >>> _go_on(line, 9.0, 7.0)
+    >>> line
+    [(0.0, 5.0), (8.0, 5.0), (9.0, 7.0)]
+    """
+    if line and at_s - line[-1][0] > 2 * EVERY_S:
+        line.append((at_s - EVERY_S, line[-1][1]))
+    line.append((at_s, value))
 
 
 def _series(lines: dict[str, list[tuple[float, float]]]) -> list[Series]:

@@ -26,7 +26,7 @@ from spillway.operators.adding import Added
 from spillway.spark.leaving import Departure
 from spillway.spark.task import RunContext, run_stage, whereabouts
 
-_MAP, _OBSERVES = "MapInArrowExec", "CollectMetricsExec"
+_MAP, _BESIDE = "MapInArrowExec", "MultiResultExec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,8 @@ def rows_below(query: StreamingQuery, session: SparkSession, *, batch: int) -> D
     try:
         execution = query._jsq.streamingQuery().lastExecution()
         plan = execution.executedPlan()
-        if plan.getClass().getSimpleName() == _OBSERVES:
-            plan = plan.child()  # see figures
+        if plan.getClass().getSimpleName() == _BESIDE:
+            plan = plan.children().last()  # see figures
         if execution.currentBatchId() != batch or plan.getClass().getSimpleName() != _MAP:
             raise InputError("Spark runs another plan than it was given.")
         below = plan.child()

@@ -74,7 +74,7 @@ def compile_graph(
         ]
     kind, observed = _kind(graph), Observed(spark)
     return CompiledGraph(
-        entering=observed.of(reduce(DataFrame.union, entering), has_many_rows=kind is QueryKind.SUMMED),
+        entering=observed.of(reduce(DataFrame.union, entering)),
         kind=kind,
         observed=observed,
         later=LaterStages(

@@ -8,8 +8,9 @@ Spark asks for what was observed. So they are observed as constants, and the con
 is an object that can be set anew, Spark evaluates the result of what it observes in the driver, by then, and nothing
 that plans a query looks into a decimal or makes a copy of it. So the figures are those of the very batch.
 
-Spark looks at every row that passes a node that observes. What leaves the first stage is a few rows of payload. Where
-rows are those of a user's own query, a branch observes that never has one (as in ``protecting.closing``).
+A node that observes looks at every row that passes it, and each task would send what it has seen. So it stands beside
+the rows' own plan and not in their way: of several plans in one Spark runs the last alone, but looks through all of
+them for what was observed.
 
 A batch costs a call of the JVM for each figure that changes. Batches without rows are not told of by Spark.
 """
@@ -90,15 +91,13 @@ class Observed:
         for name, scale in _SCALES.items():
             self._decimals[name].set(0, _DIGITS, scale)
 
-    def of(self, frame: DataFrame, *, has_many_rows: bool) -> DataFrame:
+    def of(self, frame: DataFrame) -> DataFrame:
         """The stream, with which the figures are told."""
         columns = [
             self._catalyst.constant(decimal, f"decimal({_DIGITS},{_SCALES[name]})").alias(name)
             for name, decimal in self._decimals.items()
         ]
-        if not has_many_rows:
-            return frame.observe(NAME, *columns)
-        return frame.unionAll(self._catalyst.nothing_like(frame).observe(NAME, *columns))
+        return self._catalyst.beside(self._catalyst.nothing_like(frame).observe(NAME, *columns), frame)
 
     def tell(self, figures: BatchFigures) -> None:
         """These are the figures of the batch that is about to be committed."""

@@ -87,8 +87,9 @@ class Happenings:
         if self._directory is None:
             return
         for name, one in self._jobs.items():
-            log = self._levels.setdefault(name, LevelLog(self._directory / name, clock=self._clock))
-            log.look(partial(self._levels_of, one), last=last)
+            if name not in self._levels:
+                self._levels[name] = LevelLog(self._directory / name, clock=self._clock)
+            self._levels[name].look(partial(self._levels_of, one), last=last)
 
     def _levels_of(self, one: Looked) -> list[LogLevel]:
         reads = reads_of((each.job.logs, each.committed) for each in self._jobs.values())

@@ -46,6 +46,11 @@ class Catalyst:
         """A column of an expression."""
         return Column(_module(self._jvm.org.apache.spark.sql.classic, "ExpressionUtils").column(expression))
 
+    def beside(self, aside: DataFrame, frame: DataFrame) -> DataFrame:
+        """The DataFrame, with a plan in its own that is never run."""
+        plans = self.sequence([self.analyzed(aside), self.analyzed(frame)])
+        return self.frame(self._catalyst.plans.logical.MultiResult(plans))
+
     def constant(self, value: Any, kind: str) -> Column:
         """A column of this very object, of a type in SQL's words: whoever changes it changes the column."""
         return self.column(self._catalyst.expressions.Literal(value, self._type(kind)))
