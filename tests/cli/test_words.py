@@ -92,7 +92,7 @@ def documented() -> list[str]:
     """The commands of our documents: lines of shell, and what stands between back quotes with an option."""
     found = []
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        text = page.read_text()
+        text = page.read_text().replace("\\\n", " ")  # a command may go on in the next line
         found += re.findall(r"^(?:\./run )?spillway ([^#\n]+)", text, re.MULTILINE)
         found += [" ".join(words.split()) for words in re.findall(r"`(?:\./run )?spillway\s([^`]+ --[^`…]+)`", text)]
     return sorted({command.strip() for command in found})

@@ -24,8 +24,8 @@ from spillway.backup.keeper import Step
 from spillway.files.durable import write_whole
 from spillway.seeds import generator
 
-BATCHES, ROWS, LARGE_ROWS = 9, 500, 200_000
-LARGE = (1, 2)  # batches whose files take a while to be written
+BATCHES, ROWS, LARGE_ROWS = 10, 500, 200_000
+LARGE = (1, 2, 3)  # batches whose files take a while to be written
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("word", pa.string())])
 ALL, DELTA, APPENDED, KEYED = "all", "delta", "appended", "keyed"
 
