@@ -1,8 +1,6 @@
 """A topic read by Spark: every record once, whatever is stopped, lost, sent back, added or gone in between."""
 
 import logging
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +24,6 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([("word", pa.string()), ("n", pa.int64())])
 WORDS = 13
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    with serving(count=2) as running:
-        yield running
-
-
-@pytest.fixture
-def topic(servers: Servers, request: pytest.FixtureRequest) -> str:
-    name = re.sub(r"\W", "-", request.node.name)
-    servers.make(name, partitions=3)
-    return name
 
 
 def rows(count: int, first: int = 0) -> list[dict[str, Any]]:

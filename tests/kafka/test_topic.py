@@ -4,7 +4,7 @@ import json
 import pickle
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,20 +17,6 @@ from spillway.graph.kafka.topic import Topic
 
 SCHEMA = pa.schema([("n", pa.int64()), ("word", pa.string())])
 REQUIRED = pa.schema([pa.field("n", pa.int64(), nullable=False)])
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    with serving(count=2) as running:
-        yield running
-
-
-@pytest.fixture
-def topic(servers: Servers, request: pytest.FixtureRequest) -> str:
-    """A topic of three partitions of its own."""
-    name = re.sub(r"\W", "-", request.node.name)
-    servers.make(name, partitions=3)
-    return name
 
 
 def rows(count: int, first: int = 0) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from spillway.operators.aggregate import Mode
 from spillway.operators.operator import Out
 from spillway.soak.queries import COLUMNS, NUMBER, SCHEMA, VIEW, RandomQuery
 from spillway.spark import session
-from spillway.spark.protecting.catalyst import Catalyst
+from spillway.spark.catalyst import Catalyst
 from spillway.spark.protecting.taken import Taken
 from spillway.spark.protecting.taking_apart import taken_apart
 from spillway.state.shard import Shard

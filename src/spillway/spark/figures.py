@@ -24,6 +24,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from spillway.records.progress import ShardProgress
+from spillway.spark.catalyst import Catalyst
 
 NAME = "spillway"
 """What Spark calls all of them together, among the observed metrics of a batch."""
@@ -81,9 +82,6 @@ class Observed:
     """The figures of one run, as the constants of its query."""
 
     def __init__(self, spark: SparkSession) -> None:
-        # Its package begins with what protects queries, which needs what runs graphs, and that needs this.
-        from spillway.spark.protecting.catalyst import Catalyst
-
         self._catalyst = Catalyst(spark)
         jvm: Any = spark.sparkContext._jvm
         self._decimals = {name: jvm.org.apache.spark.sql.types.Decimal() for name in _SCALES}

@@ -19,8 +19,8 @@ from spillway.graph.sinks import FileColumn
 from spillway.graph.summed import Clock, When
 from spillway.operators.aggregate import Aggregate, Folded, Mode
 from spillway.operators.held import is_measured
+from spillway.spark.catalyst import Catalyst, each, kind_of
 from spillway.spark.protecting.carrying import Key, KeyPart, carried_type, file_type, from_python, to_python
-from spillway.spark.protecting.catalyst import Catalyst, each, kind_of
 from spillway.spark.protecting.evaluating import Evaluation
 from spillway.spark.protecting.partial import Asked, Kept, Partial
 from spillway.spark.protecting.taken import SEEN, Taken, in_time, seen_at

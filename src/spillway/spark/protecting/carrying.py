@@ -15,7 +15,7 @@ from pyspark.sql import functions as sql
 
 from spillway.errors import GraphError
 from spillway.graph.spark_types import arrow_of
-from spillway.spark.protecting.catalyst import WATERMARK_DELAY, each, kind_of
+from spillway.spark.catalyst import WATERMARK_DELAY, each, kind_of
 
 _TIMESTAMP = "TIMESTAMP"
 _ZONED = (pa.timestamp("us", tz="UTC"),)

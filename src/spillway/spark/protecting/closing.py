@@ -12,7 +12,7 @@ has none; there is no other such node, and what Spark does with the rows depends
 
 from pyspark.sql import DataFrame
 
-from spillway.spark.protecting.catalyst import Catalyst
+from spillway.spark.catalyst import Catalyst
 
 _WANTED = "spark.sql.streaming.noDataMicroBatches.enabled"
 

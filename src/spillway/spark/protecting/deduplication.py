@@ -18,9 +18,9 @@ from spillway.graph.sinks import FileColumn
 from spillway.graph.summed import Clock, When
 from spillway.operators.aggregate import Mode
 from spillway.operators.deduplicating import DropDuplicates
+from spillway.spark.catalyst import kind_of
 from spillway.spark.protecting.aggregation import SORTED
 from spillway.spark.protecting.carrying import Key, KeyPart
-from spillway.spark.protecting.catalyst import kind_of
 from spillway.spark.protecting.taken import SEEN, Taken, in_time, seen_at
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from spillway.spark.protecting.catalyst import Catalyst, Named, each
+from spillway.spark.catalyst import Catalyst, Named, each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

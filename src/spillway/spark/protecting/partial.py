@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 
 from spillway.errors import GraphError
 from spillway.operators.sketched import RANKS, words_of
-from spillway.spark.protecting.catalyst import Catalyst, each, kind_of
+from spillway.spark.catalyst import Catalyst, each, kind_of
 from spillway.state.folding import Fold
 
 

@@ -27,8 +27,8 @@ from spillway.graph.sinks import FileColumn
 from spillway.graph.summed import Clock, When
 from spillway.operators.aggregate import Mode
 from spillway.operators.operator import Operator
+from spillway.spark.catalyst import Catalyst, kind_of
 from spillway.spark.protecting.carrying import KeyPart, to_python
-from spillway.spark.protecting.catalyst import Catalyst, kind_of
 from spillway.spark.protecting.evaluating import Evaluation
 
 LATE_BY, SEEN = "late_by", "seen"

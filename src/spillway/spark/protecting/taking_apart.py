@@ -12,9 +12,9 @@ from pyspark.sql import functions as sql
 
 from spillway.errors import GraphError
 from spillway.operators.ending import check_forget_after
+from spillway.spark.catalyst import WATERMARK_DELAY, Catalyst, below, each, kind_of
 from spillway.spark.protecting.aggregation import SORTED, Aggregation, evaluation, pieces_of
 from spillway.spark.protecting.carrying import column_of, is_event_time, key_of
-from spillway.spark.protecting.catalyst import WATERMARK_DELAY, Catalyst, below, each, kind_of
 from spillway.spark.protecting.deduplication import Deduplication
 from spillway.spark.protecting.evaluating import Evaluation
 from spillway.spark.protecting.partial import Asked, kept_of
